@@ -1,0 +1,112 @@
+"""Every exception that OctopiA raises, in one tree.
+
+::
+
+    OctopiaError
+    ├── UsageError             you did wrong: the input cannot be used as it is
+    │   ├── InvalidFilter      a filter's text or tree, with the place in the text
+    │   │   └── FilterTooLarge a filter beyond the limits
+    │   ├── InvalidPublication an attribute, a value or a payload that no publication may carry
+    │   ├── InvalidOverlay     a tree, a cluster count or a link that makes no overlay
+    │   │   └── UnknownBroker  a broker that the overlay does not have
+    │   └── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
+    ├── PeerError              the peer did wrong
+    │   └── ProtocolViolation  a message that this link may not carry
+    └── InternalError          we did wrong
+        └── InvariantBroken    what must always hold does not, with the broker's recent inputs
+
+A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an exception
+but an effect (``octopia.broker.messages.Refused``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class OctopiaError(Exception):
+    """The root of all errors that OctopiA raises."""
+
+
+class UsageError(OctopiaError):
+    """The caller gave something that cannot be used as it is."""
+
+
+class InvalidFilter(UsageError):
+    """A filter that cannot be read, or that no broker would take.
+
+    ``text`` and ``position`` (0-based, in code points) are set where the filter came as text; ``expected`` lists what
+    could have stood there. ``str()`` then has three lines: the sentence, the text and a caret below the place.
+    """
+
+    def __init__(self, sentence: str, text: str = "", position: int | None = None, expected: Sequence[str] = ()):
+        super().__init__(sentence, text, position, tuple(expected))
+        self.sentence = sentence
+        self.text = text
+        self.position = position
+        self.expected = tuple(expected)
+
+    def __str__(self) -> str:
+        if self.position is None:
+            return self.sentence
+        line, column = _line_around(self.text, self.position)
+        return f"{self.sentence}\n  {line}\n  {' ' * column}^"
+
+
+class FilterTooLarge(InvalidFilter):
+    """A filter beyond the limits on text, tokens, depth, disjuncts or predicates."""
+
+
+class InvalidPublication(UsageError):
+    """A publication with a name, value or payload that is not allowed."""
+
+
+class InvalidOverlay(UsageError):
+    """A description from which no structured cyclic overlay can be made."""
+
+
+class UnknownBroker(InvalidOverlay):
+    """A broker that is not part of the overlay."""
+
+
+class InvalidFile(UsageError):
+    """An overlay or scenario file with an unknown key, a wrong type or an impossible value."""
+
+
+class PeerError(OctopiaError):
+    """The other side of a link did wrong."""
+
+
+class ProtocolViolation(PeerError):
+    """A message arrived that this link may not carry."""
+
+
+class InternalError(OctopiaError):
+    """OctopiA itself did wrong."""
+
+
+class InvariantBroken(InternalError):
+    """Something that must always hold does not; ``recent_inputs`` tells how it came about."""
+
+    def __init__(self, sentence: str, recent_inputs: Sequence[str] = ()):
+        super().__init__(sentence, tuple(recent_inputs))
+        self.sentence = sentence
+        self.recent_inputs = tuple(recent_inputs)
+
+    def __str__(self) -> str:
+        if not self.recent_inputs:
+            return self.sentence
+        return "\n".join([self.sentence, "recent inputs, oldest first:", *(f"  {each}" for each in self.recent_inputs)])
+
+
+_EXCERPT = 100
+
+
+def _line_around(text: str, position: int) -> tuple[str, int]:
+    """Return the (possibly shortened) line of ``text`` that holds ``position``, and the column in it."""
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start:] if end < 0 else text[start:end]
+    column = position - start
+    cut = max(0, column - _EXCERPT // 2)
+    return line[cut : cut + _EXCERPT].replace("\t", " "), column - cut

@@ -1,0 +1,93 @@
+"""Names of brokers, clients and of what they issue.
+
+Identifiers are immutable, hashable, ordered and picklable. A broker is named by its region and its cluster, the paper's
+B(b,3) being ``b.3``. Advertisements, subscriptions and publications are named by their host broker, its incarnation and
+a number, so that no name is ever used twice, not even by a broker that lost its memory.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TypeAlias
+
+import msgspec
+
+from octopia.errors import UnknownBroker
+
+_BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\.(0|[1-9][0-9]*)\Z")
+
+
+class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+    """A broker: the region (column) and the cluster (row) of the overlay where they cross.
+
+    Brokers are ordered by region (code points), then by cluster (as a number).
+    """
+
+    region: str
+    cluster: int
+
+    @classmethod
+    def parse(cls, text: str) -> BrokerId:
+        """Read the text form, ``b.3``."""
+        found = _BROKER.match(text)
+        if not found:
+            raise UnknownBroker(f"expected a broker as region.cluster, such as b.3, got {text!r}")
+        return cls(found[1], int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.region}.{self.cluster}"
+
+
+class ClientId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, tag="client"):
+    """A client as its host broker knows it; the name is unique at that broker."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Peer: TypeAlias = BrokerId | ClientId
+"""The other end of a link, as a broker sees it. A broker has at most one link to a peer, so the peer names the link."""
+
+
+class LinkKind(enum.StrEnum):
+    """What a link joins: brokers of one cluster, brokers of one region, or a broker and a client."""
+
+    ALINK = "alink"
+    ILINK = "ilink"
+    CLIENT = "client"
+
+
+class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+    """An advertisement, named by the host broker of its publisher."""
+
+    host_broker: BrokerId
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.host_broker}/{self.incarnation}/{self.number}"
+
+
+class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+    """A subscription, named by the host broker of its subscriber."""
+
+    host_broker: BrokerId
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.host_broker}/{self.incarnation}/{self.number}"
+
+
+class PublicationId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+    """A publication, named by the host broker of its publisher."""
+
+    host_broker: BrokerId
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.host_broker}/{self.incarnation}/{self.number}"

@@ -1,0 +1,28 @@
+"""How publications are routed: the ``[routing]`` table of overlay and scenario files."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Algorithm(enum.StrEnum):
+    """Which broker runs, and how it routes."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+    TID_STATIC = "tid-static"
+    TID_DYNAMIC = "tid-dynamic"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """What all brokers of an overlay agree on.
+
+    ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5.
+    """
+
+    algorithm: Algorithm = Algorithm.DYNAMIC
+    tau: float = 10.0
+    window_ms: float = 50.0
+    confirmations: bool = False
