@@ -15,8 +15,8 @@
     └── InternalError          we did wrong
         └── InvariantBroken    what must always hold does not, with the broker's recent inputs
 
-A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an exception
-but an effect (``octopia.broker.messages.Refused``).
+A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an
+exception but an effect (``octopia.broker.messages.Refused``).
 """
 
 from __future__ import annotations

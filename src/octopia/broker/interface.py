@@ -1,0 +1,207 @@
+"""What a driver and a broker exchange beside messages: the protocol of a broker, its effects and its facts.
+
+A driver (simulator or network) feeds inputs and carries out effects; it never looks inside. Messages wait in the
+broker's output queues until the driver takes them, so most effects are queue entries and cost nothing more. ``Facts``
+are the trace: what happened, without the time, which the driver knows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from octopia.broker.civ import ClusterIndexVector
+from octopia.broker.messages import Message, MessageKind
+from octopia.content import Publication
+from octopia.errors import ProtocolViolation
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
+
+ALL_CLASSES = -1
+"""The mask for ``take`` that lets every class of data through."""
+
+CONTROL_ONLY = 0
+"""The mask for ``take`` that lets no data through."""
+
+
+class Overflow(enum.StrEnum):
+    """What a client wants to happen when it is too slow for what it subscribed to."""
+
+    DISCONNECT = "disconnect"
+    DROP_OLDEST = "drop_oldest"
+
+
+class Verdict(enum.Enum):
+    """Whether Eq. 3 decides about a link, or somebody who knows better."""
+
+    AUTO = "auto"
+    CONGESTED = "congested"
+    FREE = "free"
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """That many data frames of a class from ``peer`` have all their copies in output queues, in order of arrival."""
+
+    peer: Peer
+    traffic_class: int
+    frames: int
+
+
+@dataclasses.dataclass(slots=True)
+class Effects:
+    """What a driver has to do after an input, apart from carrying messages.
+
+    ``ready`` holds the links with something new to take, in the order in which it was put there; ``placed`` the frames
+    whose credit may be returned; ``cut_off`` the clients to be disconnected once their queue is empty. A ``violation``
+    ended the handling of a batch early: the link must be closed.
+    """
+
+    ready: dict[Peer, None] = dataclasses.field(default_factory=dict)
+    placed: list[Placed] = dataclasses.field(default_factory=list)
+    cut_off: list[ClientId] = dataclasses.field(default_factory=list)
+    violation: ProtocolViolation | None = None
+
+
+class Event(enum.StrEnum):
+    """What a row of the trace tells."""
+
+    ENQUEUE = "enqueue"
+    SEND = "send"
+    RECEIVE = "receive"
+    DELIVER = "deliver"
+    DROP = "drop"
+    REFUSE = "refuse"
+    WINDOW = "window"
+    TABLE = "table"
+
+
+class Detail(enum.IntEnum):
+    """How much is traced; each level adds to the one before."""
+
+    OFF = 0
+    DELIVERIES = 1
+    HOPS = 2
+    ALL = 3
+
+
+class Case(enum.StrEnum):
+    """Which of the three cases of inter-cluster dynamic routing was taken (paper section 9)."""
+
+    ONE = "I"
+    TWO = "II"
+    THREE = "III"
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """One copy of a publication: the link it takes, and the clusters it must still reach (none: a plain copy)."""
+
+    link: BrokerId
+    publication_civ: ClusterIndexVector | None = None
+
+
+class LinkView(msgspec.Struct, frozen=True):
+    """How a link looked when a decision was made."""
+
+    link: BrokerId
+    queue_length: int
+    congested: bool
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Where the copies of a publication go: aLinks, then iLinks, each by broker id; ``case`` if any had to wait."""
+
+    forwards: tuple[Forward, ...]
+    case: Case | None = None
+
+
+class Routed(msgspec.Struct, frozen=True):
+    """The story of one routing step, for people who ask why."""
+
+    publication: PublicationId
+    content: Publication
+    source: Peer
+    advertisements: tuple[AdvertisementId, ...]
+    alinks: tuple[BrokerId, ...]
+    local: tuple[SubscriptionId, ...]
+    targets: ClusterIndexVector
+    links: tuple[LinkView, ...]
+    decision: Decision
+
+
+class Fact(msgspec.Struct):
+    """Something that happened at a broker. What does not apply is None.
+
+    ``searched`` is the number of subscriptions against which a publication was matched.
+    """
+
+    event: Event
+    kind: MessageKind | None = None
+    message_id: AdvertisementId | SubscriptionId | PublicationId | None = None
+    peer: Peer | None = None
+    link: LinkKind | None = None
+    subscription: SubscriptionId | None = None
+    publication_civ: ClusterIndexVector | None = None
+    queue_length: int | None = None
+    hop: int | None = None
+    published_ms: float | None = None
+    searched: int | None = None
+    value: float | None = None
+    reason: str | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Counters:
+    """What a broker counts over its lifetime; ``sent`` counts messages to other brokers by kind."""
+
+    sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
+    cases: dict[Case, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Case, 0))
+    false_positives: int = 0
+    refused: int = 0
+    over_hop_limit: int = 0
+    lost_by_slow_clients: int = 0
+
+
+class Broker(Protocol):
+    """A broker as drivers see it. Every input carries the time, which never runs backwards."""
+
+    @property
+    def id(self) -> BrokerId:
+        """Which broker this is."""
+
+    @property
+    def counters(self) -> Counters:
+        """What it has counted."""
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When ``wake`` must be called at the latest, or None."""
+
+    def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
+        """Take note of a new client."""
+
+    def detach(self, client: ClientId, now_ms: float) -> Effects:
+        """Withdraw all that a client issued, and forget it."""
+
+    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Handle the messages that arrived together over one link, in order."""
+
+    def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
+        """Take the next message for a link: control first, then the oldest of the data classes in the mask."""
+
+    def wake(self, now_ms: float) -> Effects:
+        """Do what is due."""
+
+    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
+        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
+
+    def table_sizes(self) -> dict[str, int]:
+        """Count the entries of each routing table."""
+
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Hand over the facts since the last call."""
+
+    def fingerprint(self) -> str:
+        """Digest the whole state: equal states give equal texts, in any process."""

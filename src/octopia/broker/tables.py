@@ -1,0 +1,136 @@
+"""The routing tables of a broker (paper sections 6 to 9).
+
+- **Clt**, the Cluster Link Table: advertisements of publishers in this region, each with its CIV and last hop.
+- **Prt**, the Publication Routing Table: subscriptions of this cluster, each with its last hop.
+- The Link Status Table is read off the output queues (``queues.LinkStatus``): it holds nothing that they do not know.
+
+A table keeps what the paper stores; questions of content go to the matcher behind it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import msgspec
+
+from octopia.broker.civ import ClusterIndexVector
+from octopia.broker.messages import Version
+from octopia.content import Disjunction, Publication
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.matching import Advertisements, Match, Subscriptions
+
+
+@dataclasses.dataclass(slots=True)
+class CltEntry:
+    """An advertisement; ``civ`` is its advertisement_civ at the host broker, its subscription_civ elsewhere.
+
+    ``versions`` holds, at the host broker, the version of the last update that each secondary broker sent (D4).
+    """
+
+    id: AdvertisementId
+    offer: Disjunction
+    last_hop: Peer
+    civ: ClusterIndexVector
+    ordered: bool = False
+    versions: dict[BrokerId, Version] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_hosted_here(self) -> bool:
+        """Whether the publisher is a client of this broker."""
+        return isinstance(self.last_hop, ClientId)
+
+
+class PrtEntry(msgspec.Struct, frozen=True):
+    """A subscription and the hop towards its subscriber."""
+
+    id: SubscriptionId
+    interest: Disjunction
+    last_hop: Peer
+
+
+class Clt:
+    """The Cluster Link Table."""
+
+    __slots__ = ("_entries", "_matcher")
+
+    def __init__(self, matcher: Advertisements):
+        self._entries: dict[AdvertisementId, CltEntry] = {}
+        self._matcher = matcher
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[CltEntry]:
+        """Yield the entries in the order in which they came."""
+        return iter(self._entries.values())
+
+    def __contains__(self, advertisement: AdvertisementId) -> bool:
+        return advertisement in self._entries
+
+    def get(self, advertisement: AdvertisementId) -> CltEntry | None:
+        """Return an entry, or None if the advertisement is not (or no longer) known."""
+        return self._entries.get(advertisement)
+
+    def add(self, entry: CltEntry) -> None:
+        """Store a new entry."""
+        self._entries[entry.id] = entry
+        self._matcher.add(entry.id, entry.offer, entry.last_hop)
+
+    def remove(self, advertisement: AdvertisementId) -> CltEntry:
+        """Remove and return an entry."""
+        self._matcher.remove(advertisement)
+        return self._entries.pop(advertisement)
+
+    def intersected_by(self, interest: Disjunction) -> list[CltEntry]:
+        """Return the entries whose advertisement intersects ``interest``, by id."""
+        return [self._entries[each] for each in self._matcher.intersected_by(interest)]
+
+    def conforming(self, publication: Publication, publisher: ClientId) -> list[CltEntry]:
+        """Return the publisher's own entries to which ``publication`` conforms, by id."""
+        return [self._entries[each] for each in self._matcher.conforming(publication, publisher)]
+
+
+class Prt:
+    """The Publication Routing Table."""
+
+    __slots__ = ("_entries", "_matcher")
+
+    def __init__(self, matcher: Subscriptions):
+        self._entries: dict[SubscriptionId, PrtEntry] = {}
+        self._matcher = matcher
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[PrtEntry]:
+        """Yield the entries in the order in which they came."""
+        return iter(self._entries.values())
+
+    def __contains__(self, subscription: SubscriptionId) -> bool:
+        return subscription in self._entries
+
+    def __getitem__(self, subscription: SubscriptionId) -> PrtEntry:
+        return self._entries[subscription]
+
+    def get(self, subscription: SubscriptionId) -> PrtEntry | None:
+        """Return an entry, or None if the subscription is not (or no longer) known."""
+        return self._entries.get(subscription)
+
+    def add(self, entry: PrtEntry) -> None:
+        """Store a new entry."""
+        self._entries[entry.id] = entry
+        self._matcher.add(entry.id, entry.interest, entry.last_hop)
+
+    def remove(self, subscription: SubscriptionId) -> PrtEntry:
+        """Remove and return an entry."""
+        self._matcher.remove(subscription)
+        return self._entries.pop(subscription)
+
+    def match_many(self, publications: list[Publication]) -> list[Match]:
+        """Return, for each publication, the links and the local subscriptions that want it."""
+        return self._matcher.match_many(publications)
+
+    def any_intersecting(self, offer: Disjunction) -> bool:
+        """Tell whether some subscription of this cluster intersects ``offer``."""
+        return self._matcher.any_intersecting(offer)

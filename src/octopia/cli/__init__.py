@@ -1,0 +1,43 @@
+"""The ``octopia`` command: arguments in, text out; all work is done elsewhere.
+
+Exit codes: 0 for success, 1 for a failure, 2 for a usage error (an option, a file or a filter that cannot be used).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from octopia.cli import compare, explain, simulate, topology
+from octopia.errors import OctopiaError, UsageError
+
+app = typer.Typer(
+    name="octopia",
+    help="Content-based publish/subscribe that routes around congestion.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(topology.app, name="topology")
+app.command("simulate")(simulate.simulate)
+app.command("compare")(compare.compare)
+app.command("explain")(explain.explain)
+
+
+def main() -> NoReturn:
+    """Run the command line, and turn errors into one message and an exit code."""
+    try:
+        app()
+    except UsageError as error:
+        _fail(error, 2)
+    except OctopiaError as error:
+        _fail(error, 1)
+    sys.exit(0)
+
+
+def _fail(error: OctopiaError, code: int) -> NoReturn:
+    print(f"octopia: {error}", file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
+    sys.exit(code)

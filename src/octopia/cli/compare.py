@@ -1,0 +1,84 @@
+"""``octopia compare``: the same scenario under static and under dynamic routing, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from octopia.broker import Case, Verdict
+from octopia.cli.output import console, describe_hop, print_json
+from octopia.scenario import Scenario, load_scenario
+from octopia.settings import Algorithm
+from octopia.simulator.record import Hop
+from octopia.simulator.run import Run, run_scenario
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print hops and counts as JSON.")] = False,
+) -> None:
+    """Run scenarios under static and under dynamic routing, and show the hops of every publication.
+
+    A hop is written `b.3>b.1[0001]`: from, to, and the clusters that this copy must still reach, cluster 0 rightmost.
+
+    Examples:
+        octopia compare examples/fig7b.toml
+
+        octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
+
+    """
+    results = []
+    for file in files:
+        scenario = load_scenario(file)
+        runs = [run_scenario(scenario.with_algorithm(each)) for each in (Algorithm.STATIC, Algorithm.DYNAMIC)]
+        results.append({"scenario": scenario.name} | {run.scenario.routing.algorithm.value: _json(run) for run in runs})
+        if not as_json:
+            _show(scenario, runs)
+    if as_json:
+        print_json(results)
+
+
+def _json(run: Run) -> dict[str, object]:
+    return {"messages": run.messages()["publication"], "hops": [describe_hop(hop) for hop in _publication_hops(run)]}
+
+
+def _publication_hops(run: Run) -> list[Hop]:
+    return [hop for hop in run.recorder.hops if hop.publication is not None]
+
+
+def _show(scenario: Scenario, runs: list[Run]) -> None:
+    screen = console()
+    screen.print()
+    screen.print(f"[bold]{scenario.name}[/]")
+    congested = [
+        f"{source}>{target}"
+        for change in scenario.links
+        if change.verdict is Verdict.CONGESTED
+        for source, target in change.directions
+    ]
+    if congested:
+        screen.print(f"congested: {', '.join(congested)}")
+    table = Table(show_lines=True)
+    for column in ("routing", "hops of the publications", "cases"):
+        table.add_column(column, overflow="fold")
+    for column in ("messages", "deliveries"):
+        table.add_column(column, justify="right")
+    for run in runs:
+        table.add_row(
+            run.scenario.routing.algorithm.value,
+            Text(", ".join(describe_hop(hop) for hop in _publication_hops(run))),
+            _cases(run),
+            str(run.messages()["publication"]),
+            str(len(run.recorder.deliveries)),
+        )
+    screen.print(table)
+
+
+def _cases(run: Run) -> str:
+    """Write how often each case of dynamic routing was taken."""
+    taken = {case: sum(broker.counters.cases[case] for broker in run.world.brokers.values()) for case in Case}
+    return ", ".join(f"{count} x {case}" for case, count in taken.items() if count) or "-"

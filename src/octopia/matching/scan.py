@@ -1,0 +1,87 @@
+"""The reference matcher: it looks at every entry, with the relations of ``octopia.content`` and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from octopia.content import Disjunction, Publication, conforms, intersects, matches
+from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
+from octopia.matching.interface import Match, MatcherFactory
+
+
+class ScanSubscriptions:
+    """Subscriptions in a dictionary; every question reads all of them."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[SubscriptionId, tuple[Disjunction, Peer]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
+        """Store a subscription."""
+        self._entries[subscription] = (interest, link)
+
+    def remove(self, subscription: SubscriptionId) -> None:
+        """Forget a stored subscription."""
+        del self._entries[subscription]
+
+    def match(self, publication: Publication) -> Match:
+        """Evaluate every subscription whose link is not yet known to want ``publication``."""
+        links: dict[BrokerId, None] = {}
+        local: list[SubscriptionId] = []
+        for subscription, (interest, link) in self._entries.items():
+            if link in links or not matches(interest, publication):
+                continue
+            if isinstance(link, BrokerId):
+                links[link] = None
+            else:
+                local.append(subscription)
+        return Match(tuple(sorted(links)), tuple(sorted(local)))
+
+    def match_many(self, publications: Sequence[Publication]) -> list[Match]:
+        """Return ``match`` of each."""
+        return [self.match(publication) for publication in publications]
+
+    def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
+        """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
+        return sorted(each for each, (interest, _) in self._entries.items() if intersects(advertisement, interest))
+
+    def any_intersecting(self, advertisement: Disjunction) -> bool:
+        """Tell whether some subscription intersects ``advertisement``."""
+        return any(intersects(advertisement, interest) for interest, _ in self._entries.values())
+
+
+class ScanAdvertisements:
+    """Advertisements in a dictionary; every question reads all of them."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[AdvertisementId, tuple[Disjunction, Peer]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, advertisement: AdvertisementId, offer: Disjunction, link: Peer) -> None:
+        """Store an advertisement."""
+        self._entries[advertisement] = (offer, link)
+
+    def remove(self, advertisement: AdvertisementId) -> None:
+        """Forget a stored advertisement."""
+        del self._entries[advertisement]
+
+    def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
+        """Return, in order of ids, the advertisements that ``subscription`` intersects."""
+        return sorted(each for each, (offer, _) in self._entries.items() if intersects(offer, subscription))
+
+    def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
+        """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
+        return sorted(
+            each for each, (offer, source) in self._entries.items() if source == link and conforms(offer, publication)
+        )
+
+
+SCAN = MatcherFactory(ScanSubscriptions, ScanAdvertisements)

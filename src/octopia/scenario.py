@@ -1,0 +1,305 @@
+"""Scenario files: an overlay and what happens on it, for every driver (the reference is ``docs/scenario-files.md``).
+
+A scenario is read whole and checked before anything runs: an unknown key, a filter that cannot be read or a broker that
+does not exist is an ``InvalidFile`` that names the place. What only a running broker can judge, such as a publication
+outside its advertisements, is left to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from octopia.broker.interface import Verdict
+from octopia.content import Disjunction, Publication, Value, parse_filter
+from octopia.errors import InvalidFile, OctopiaError
+from octopia.ids import BrokerId
+from octopia.overlay.files import Overlay, read_link_ends, read_overlay, read_routing
+from octopia.settings import Algorithm, RoutingSettings
+from octopia.tomlfile import Table, read_toml
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AdvertiseItem:
+    """A client advertises; ``id`` is its name in the scenario."""
+
+    client: str
+    id: str
+    text: str
+    offer: Disjunction
+    ordered: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SubscribeItem:
+    """A client subscribes."""
+
+    client: str
+    id: str
+    text: str
+    interest: Disjunction
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnadvertiseItem:
+    """A client withdraws an advertisement by the name it has in the scenario."""
+
+    client: str
+    id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnsubscribeItem:
+    """A client withdraws a subscription by the name it has in the scenario."""
+
+    client: str
+    id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublishItem:
+    """A client publishes ``count`` times, ``every_ms`` apart."""
+
+    client: str
+    publication: Publication
+    count: int = 1
+    every_ms: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkChange:
+    """What is now so about some links, each in one direction; None leaves a thing as it was."""
+
+    directions: tuple[tuple[BrokerId, BrokerId], ...]
+    verdict: Verdict | None = None
+    queue_length: int | None = None
+    rate: float | None = None
+    delay_ms: float | None = None
+
+
+Item: TypeAlias = AdvertiseItem | SubscribeItem | UnadvertiseItem | UnsubscribeItem | PublishItem | LinkChange
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens: at its time, or, without one, after everything before it has settled."""
+
+    item: Item
+    at_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClientSpec:
+    """A client, its host broker, and what it issues before the events begin."""
+
+    name: str
+    broker: BrokerId
+    items: tuple[AdvertiseItem | SubscribeItem, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that a scenario file says."""
+
+    name: str
+    overlay: Overlay
+    routing: RoutingSettings
+    clients: tuple[ClientSpec, ...]
+    links: tuple[LinkChange, ...]
+    events: tuple[Event, ...]
+    profile: str = "unit"
+    seed: int = 0
+
+    def with_algorithm(self, algorithm: Algorithm) -> Scenario:
+        """Return the same scenario under another algorithm."""
+        return dataclasses.replace(self, routing=dataclasses.replace(self.routing, algorithm=algorithm))
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file."""
+    return read_scenario(read_toml(path), path.stem, path.parent)
+
+
+def read_scenario(top: Table, name: str, directory: Path) -> Scenario:
+    """Read a scenario from the top table of a file that lies in ``directory``."""
+    return _Reader(top, directory).scenario(name)
+
+
+_FAULTS = ("crash", "restart", "cut", "heal")
+
+
+class _Reader:
+    """Reads one scenario; it remembers the ids that were given, since no two things may have the same."""
+
+    def __init__(self, top: Table, directory: Path):
+        self._top = top
+        overlay_table = top.table("overlay")
+        if overlay_table is None:
+            raise top.error("expected an [overlay] table, got none")
+        self._overlay = read_overlay(overlay_table, directory)
+        self._places: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def scenario(self, default_name: str) -> Scenario:
+        top = self._top
+        clients = tuple(self._client(table) for table in top.tables("client"))
+        links = tuple(self._link_change(table) for table in top.tables("link"))
+        events = tuple(self._event(table) for table in top.tables("event"))
+        simulator = top.table("simulator")
+        scenario = Scenario(
+            name=top.text("name", default_name),
+            overlay=self._overlay,
+            routing=read_routing(top.table("routing"), self._overlay.routing),
+            clients=clients,
+            links=links,
+            events=events,
+            profile=simulator.text("profile", "unit") if simulator else "unit",
+            seed=simulator.integer("seed", 0) if simulator else 0,
+        )
+        top.finish()
+        return scenario
+
+    def _client(self, table: Table) -> ClientSpec:
+        name = table.text("name")
+        if not name or name in self._numbers:
+            raise table.error(f'expected a name that no other client has, got "{name}"')
+        self._numbers[name] = 0
+        broker = _located(table, "broker", lambda: self._overlay.scot.broker(table.text("broker")))
+        ordered = table.boolean("ordered", default=False)
+        advertised = [
+            self._advertise(table, f"advertise number {number}", name, text, ordered)
+            for number, text in enumerate(table.texts("advertise"), start=1)
+        ]
+        subscribed = [
+            self._subscribe(table, f"subscribe number {number}", name, text)
+            for number, text in enumerate(table.texts("subscribe"), start=1)
+        ]
+        return ClientSpec(name, broker, (*advertised, *subscribed))
+
+    def _event(self, table: Table) -> Event:
+        at_ms = table.number("at_ms", None, minimum=0)
+        kinds = [key for key in (*_EVENT_KINDS, *_FAULTS) if table.has(key)]
+        if len(kinds) != 1:
+            got = " and ".join(kinds) or "none of them"
+            raise table.error(f"expected one of {', '.join((*_EVENT_KINDS, *_FAULTS))}, got {got}")
+        if kinds[0] in _FAULTS:
+            raise table.error(f"expected an event without faults, got {kinds[0]}, which cannot be simulated yet")
+        return Event(_EVENT_KINDS[kinds[0]](self, table), at_ms)
+
+    def _publish_event(self, table: Table) -> PublishItem:
+        attributes = table.raw("publish")
+        if not isinstance(attributes, dict):
+            raise table.wrong("publish", "a table of attributes")
+        flat: dict[str, Value] = {}
+        for attribute, value in _flattened(attributes):
+            if attribute in flat:
+                raise table.error(f'expected every attribute once, got "{attribute}" twice in publish')
+            flat[attribute] = value
+        publication = _located(table, "publish", lambda: Publication(flat))
+        return PublishItem(
+            self._known_client(table),
+            publication,
+            count=table.integer("count", 1, minimum=1),
+            every_ms=table.number("every_ms", 0.0, minimum=0),
+        )
+
+    def _advertise_event(self, table: Table) -> AdvertiseItem:
+        ordered = table.boolean("ordered", default=False)
+        return self._advertise(table, "advertise", self._known_client(table), table.text("advertise"), ordered)
+
+    def _subscribe_event(self, table: Table) -> SubscribeItem:
+        return self._subscribe(table, "subscribe", self._known_client(table), table.text("subscribe"))
+
+    def _unadvertise_event(self, table: Table) -> UnadvertiseItem:
+        return UnadvertiseItem(self._known_client(table), table.text("unadvertise"))
+
+    def _unsubscribe_event(self, table: Table) -> UnsubscribeItem:
+        return UnsubscribeItem(self._known_client(table), table.text("unsubscribe"))
+
+    def _link_event(self, table: Table) -> LinkChange:
+        link = table.table("link")
+        assert link is not None
+        return self._link_change(link)
+
+    def _advertise(self, table: Table, key: str, client: str, text: str, ordered: bool) -> AdvertiseItem:
+        offer = _located(table, key, lambda: parse_filter(text))
+        return AdvertiseItem(client, self._name(table, client), text, offer, ordered)
+
+    def _subscribe(self, table: Table, key: str, client: str, text: str) -> SubscribeItem:
+        interest = _located(table, key, lambda: parse_filter(text))
+        return SubscribeItem(client, self._name(table, client), text, interest)
+
+    def _name(self, table: Table, client: str) -> str:
+        """Return the id of the next thing that a client issues: the one given in the table, or the default."""
+        number = self._numbers[client]
+        self._numbers[client] += 1
+        # The lists of a [[client]] table have no room for ids, so an id in such a table is an unknown key there.
+        given = table.text("id", None) if not table.has("name") else None
+        name = f"{client}/{number}" if given is None else given
+        if name in self._places:
+            raise table.error(f'expected an id of its own, got "{name}", which {self._places[name]} has already')
+        self._places[name] = table.place
+        return name
+
+    def _known_client(self, table: Table) -> str:
+        client = table.text("client")
+        if client not in self._numbers:
+            known = ", ".join(self._numbers) or "(none)"
+            raise table.error(f'expected client to be one of {known}, got "{client}"')
+        return client
+
+    def _link_change(self, table: Table) -> LinkChange:
+        return LinkChange(
+            directions=read_link_ends(table, self._overlay.scot),
+            verdict=_verdict(table),
+            queue_length=table.integer("queue_length", None, minimum=0),
+            rate=table.number("rate", None, above=0),
+            delay_ms=table.number("delay_ms", None, minimum=0),
+        )
+
+
+_EVENT_KINDS: dict[str, Callable[[_Reader, Table], Item]] = {
+    "publish": _Reader._publish_event,
+    "subscribe": _Reader._subscribe_event,
+    "advertise": _Reader._advertise_event,
+    "unsubscribe": _Reader._unsubscribe_event,
+    "unadvertise": _Reader._unadvertise_event,
+    "link": _Reader._link_event,
+}
+
+
+def _verdict(table: Table) -> Verdict | None:
+    match table.raw("congested", None):
+        case None:
+            return None
+        case True:
+            return Verdict.CONGESTED
+        case False:
+            return Verdict.FREE
+        case "auto":
+            return Verdict.AUTO
+        case _:
+            raise table.wrong("congested", 'true, false or "auto"')
+
+
+def _flattened(attributes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """Yield the attributes of a publication; nested tables are dotted names."""
+    for key, value in attributes.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _located(table: Table, key: str, read: Callable[[], _T]) -> _T:
+    """Read something, and let its error name the place in the file."""
+    try:
+        return read()
+    except InvalidFile:
+        raise
+    except OctopiaError as error:
+        raise InvalidFile(f"{table.place}, {key}: {error}") from None

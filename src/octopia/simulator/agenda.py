@@ -1,0 +1,58 @@
+"""What is to happen, in virtual time.
+
+Events are totally ordered by time, priority and the sequence in which they were entered, so that a run never depends on
+anything else. Time is counted in whole nanoseconds: sums of delays are exact, and what should be simultaneous is.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+NS_PER_MS = 1_000_000
+
+
+def to_ns(milliseconds: float) -> int:
+    """Convert a time from files and profiles into virtual time."""
+    return round(milliseconds * NS_PER_MS)
+
+
+class Priority(enum.IntEnum):
+    """Who goes first among simultaneous events: messages settle before links move on and people act."""
+
+    ARRIVAL = 0
+    SERVICE = 1
+    LINK_FREE = 2
+    SCRIPT = 3
+
+
+class Agenda:
+    """A queue of actions, each with one argument, to be taken in order of time."""
+
+    __slots__ = ("_entered", "_heap", "now_ns")
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self._heap: list[tuple[int, int, int, Callable[[Any], None], Any]] = []
+        self._entered = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def now_ms(self) -> float:
+        """The current time in milliseconds."""
+        return self.now_ns / NS_PER_MS
+
+    def enter(self, time_ns: int, priority: Priority, action: Callable[[Any], None], argument: Any) -> None:
+        """Plan an action; a time that has passed means now."""
+        self._entered += 1
+        time_ns = max(time_ns, self.now_ns)
+        heapq.heappush(self._heap, (time_ns, priority, self._entered, action, argument))
+
+    def step(self) -> None:
+        """Let the next event happen."""
+        self.now_ns, _, _, action, argument = heapq.heappop(self._heap)
+        action(argument)

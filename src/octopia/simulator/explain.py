@@ -1,0 +1,152 @@
+"""Why a publication went where it went, and why somebody did not get it.
+
+``explain_publication`` runs a scenario again, listens to every routing decision about one publication, and tells the
+story: at each broker, which subscription asked for which link, which bit stood for which cluster, which links were
+congested and which case was taken; at the end, who received it, and for everybody else the predicate that failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from octopia.broker import Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
+from octopia.broker.interface import Detail, Fact
+from octopia.broker.messages import ClientReply
+from octopia.content import Publication, explain_mismatch, format_filter, matches
+from octopia.errors import UsageError
+from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
+from octopia.scenario import Scenario
+from octopia.simulator.run import Run, run_scenario
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Step:
+    """One broker's decision, with what its tables said at that moment."""
+
+    broker: BrokerId
+    routed: Routed
+    wanted_by: dict[BrokerId, list[SubscriptionId]]
+    civs: dict[AdvertisementId, ClusterIndexVector]
+
+
+class _Listener:
+    """Keeps every routing decision of a run."""
+
+    def __init__(self) -> None:
+        self.steps: dict[PublicationId, list[_Step]] = {}
+
+    def on_fact(self, broker: OctopiaBroker, fact: Fact | Routed, now_ms: float) -> None:
+        """Keep a decision, and which subscriptions stood behind it."""
+        if isinstance(fact, Routed):
+            self.steps.setdefault(fact.publication, []).append(_observe(broker, fact))
+
+    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        """Ignore what clients hear: the recorder keeps it."""
+
+
+def explain_publication(scenario: Scenario, number: int, seed: int | None = None) -> list[str]:
+    """Return the story of publication ``number`` (from 0) of a scenario, a line each."""
+    listener = _Listener()
+    run = run_scenario(scenario, seed=seed, detail=Detail.ALL, observers=[listener])
+    attempted = run.ledger.attempted
+    if not 0 <= number < attempted:
+        raise UsageError(f"expected a publication from 0 to {attempted - 1}, got {number}")
+    steps = next((each for key, each in listener.steps.items() if run.names.publication(key) == number), [])
+    return [*_opening(run, number), *_journey(run, steps), *_ending(run, number)]
+
+
+def _observe(broker: OctopiaBroker, routed: Routed) -> _Step:
+    """Read from the tables which subscriptions asked for the links of a decision; routing has changed none of them."""
+    wanted_by: dict[BrokerId, list[SubscriptionId]] = {}
+    for entry in sorted(broker.state.prt, key=lambda entry: entry.id):
+        if isinstance(entry.last_hop, BrokerId) and matches(entry.interest, routed.content):
+            wanted_by.setdefault(entry.last_hop, []).append(entry.id)
+    entries = [broker.state.clt.get(each) for each in routed.advertisements]
+    return _Step(broker.id, routed, wanted_by, {entry.id: entry.civ for entry in entries if entry is not None})
+
+
+def _opening(run: Run, number: int) -> Iterator[str]:
+    client, publication = run.ledger.publication(number)
+    content = ", ".join(f"{name} = {value!r}" for name, value in publication.attributes.items())
+    yield f"publication {number} by {client}: {content}"
+    for refusal in run.recorder.refused:
+        if refusal.publication == number:
+            yield f"  refused: {refusal.reason}"
+            yield from _offers(run, number, publication)
+
+
+def _offers(run: Run, number: int, publication: Publication) -> Iterator[str]:
+    """Say of each advertisement of a publisher why a publication does not conform to it."""
+    for name, offer in run.ledger.offers_at(number):
+        reasons = [str(each) for each in explain_mismatch(offer, publication) if each.answer is False]
+        undeclared = [
+            each for each in publication.attributes if all(each not in one.attributes() for one in offer.filters)
+        ]
+        reasons += [f"it does not declare {each}" for each in undeclared]
+        yield f"    {name} ({format_filter(offer)}): {'; '.join(reasons)}"
+
+
+def _journey(run: Run, steps: Sequence[_Step]) -> Iterator[str]:
+    for step in steps:
+        routed = step.routed
+        yield f"  at {step.broker}, from {routed.source}:"
+        for advertisement, civ in step.civs.items():
+            yield f"    conforms to {run.names.known_as(advertisement)}, whose advertisement_civ is {civ}"
+        for subscription in routed.local:
+            yield f"    delivered here for {run.names.known_as(subscription)}"
+        yield from _targets(step)
+        yield from _forwards(run, step)
+
+
+def _targets(step: _Step) -> Iterator[str]:
+    routed = step.routed
+    if routed.targets:
+        clusters = ", ".join(str(cluster) for cluster in routed.targets)
+        yield f"    clusters still to be reached: {routed.targets} (bits {clusters})"
+    congested = [view for view in routed.links if view.congested]
+    if congested:
+        yield f"    congested: {', '.join(_describe_view(view) for view in congested)}"
+    if routed.decision.case is not None:
+        yield f"    case {routed.decision.case}: {_CASES[routed.decision.case]}"
+
+
+_CASES = {
+    Case.ONE: "some target iLinks are free; the one with the shortest queue carries the rest",
+    Case.TWO: "no target iLink is free; the free aLink with the shortest queue carries them",
+    Case.THREE: "nothing is free; the target iLink with the shortest queue is taken all the same",
+}
+
+
+def _describe_view(view: LinkView) -> str:
+    return f"{view.link} (queue {view.queue_length})"
+
+
+def _forwards(run: Run, step: _Step) -> Iterator[str]:
+    for forward in step.routed.decision.forwards:
+        carried = f", carrying {forward.publication_civ}" if forward.publication_civ else ""
+        if forward.link.cluster == step.broker.cluster:
+            names = ", ".join(run.names.known_as(each) for each in step.wanted_by[forward.link])
+            yield f"    > {forward.link} over the aLink, wanted by {names}{carried}"
+        else:
+            yield f"    > {forward.link} over the iLink, for bit {forward.link.cluster}{carried}"
+    if not step.routed.decision.forwards and not step.routed.local:
+        yield "    nobody here or beyond wants it: a false positive"
+
+
+def _ending(run: Run, number: int) -> Iterator[str]:
+    received = [each for each in run.recorder.deliveries if each.publication == number]
+    for each in received:
+        path = " > ".join(each.path)
+        yield f"  {each.client} received it for {each.subscription} over {path} in {each.delay_ms:g} ms"
+    delivered = {each.subscription: None for each in received}
+    _, publication = run.ledger.publication(number)
+    for name, interest, in_force in run.ledger.subscriptions_at(number):
+        if name in delivered:
+            continue
+        reasons = "; or ".join(str(each) for each in explain_mismatch(interest, publication))
+        if not in_force:
+            reasons = "it was not in force when the publication was made"
+        elif not reasons:
+            reasons = "it matches, but the publication was refused or a request was still on its way"
+        yield f"  {name} did not get it: {reasons}"

@@ -1,0 +1,144 @@
+"""What things cost in virtual time.
+
+A profile gives the time that links and brokers take. ``unit`` makes runs easy to follow: every link takes 1 ms,
+brokers take no time, bandwidth is unlimited. ``paper`` stands for the paper's testbed, 7 machines of 12 cores on one
+switch; its numbers are assumptions, and every run says so. A profile may also be a TOML file with the same keys.
+
+A broker is one server: it handles one message at a time, and others wait. Matching costs time in proportion to the
+table that is searched, as a linear matcher would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from octopia.broker.messages import (
+    Advertise,
+    AdvertiseRequest,
+    Deliver,
+    Message,
+    Publish,
+    PublishRequest,
+    Subscribe,
+    SubscribeRequest,
+    Unsubscribe,
+    UnsubscribeRequest,
+)
+from octopia.content import Publication
+from octopia.errors import UsageError
+from octopia.tomlfile import read_toml
+
+_HEADER_BYTES = 40
+_NUMBER_BYTES = 9
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Profile:
+    """Costs; the unit of each stands last in its name. A bandwidth of 0 is unlimited."""
+
+    name: str
+    description: str
+    link_delay_ms: float = 0.0
+    same_machine_delay_ms: float = 0.0
+    client_delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    bandwidth_mbit_s: float = 0.0
+    machines: int = 0
+    message_us: float = 0.0
+    match_us: float = 0.0
+    match_per_subscription_us: float = 0.0
+    intersect_per_entry_us: float = 0.0
+    select_us: float = 0.0
+
+    @property
+    def brokers_take_time(self) -> bool:
+        """Whether handling a message takes time at all."""
+        costs = (self.message_us, self.match_us, self.match_per_subscription_us)
+        return any(costs) or bool(self.intersect_per_entry_us or self.select_us)
+
+    def matching_us(self, subscriptions: int) -> float:
+        """Return the time to match a publication against a table of that size."""
+        return self.match_us + self.match_per_subscription_us * subscriptions
+
+    def service_us(self, message: Message, clt: int, prt: int) -> float:
+        """Return the time that a broker with tables of these sizes takes for a message."""
+        match message:
+            case Publish() | PublishRequest():
+                return self.message_us + self.matching_us(prt) + self.select_us
+            case Subscribe() | SubscribeRequest() | Unsubscribe() | UnsubscribeRequest():
+                return self.message_us + self.intersect_per_entry_us * clt
+            case Advertise() | AdvertiseRequest():
+                return self.message_us + self.intersect_per_entry_us * prt
+            case _:
+                return self.message_us
+
+    def transmission_us(self, message: Message) -> float:
+        """Return the time that a message occupies a link."""
+        if not self.bandwidth_mbit_s or not isinstance(message, Publish | Deliver):
+            return 0.0
+        return size_bytes(message.publication) * 8 / self.bandwidth_mbit_s
+
+    def assumptions(self) -> dict[str, str | float]:
+        """Return what a run under this profile assumes: every cost that is not zero."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value}
+
+
+UNIT = Profile(
+    "unit",
+    "every link takes 1 ms, brokers take no time, bandwidth is unlimited",
+    link_delay_ms=1.0,
+    same_machine_delay_ms=1.0,
+    client_delay_ms=1.0,
+)
+
+PAPER = Profile(
+    "paper",
+    "assumed costs of the paper's testbed: 7 machines of 12 cores on one switch, a Java broker that matches linearly",
+    link_delay_ms=0.15,
+    same_machine_delay_ms=0.05,
+    client_delay_ms=0.05,
+    bandwidth_mbit_s=1000.0,
+    machines=7,
+    message_us=60.0,
+    match_us=20.0,
+    match_per_subscription_us=0.1,
+    intersect_per_entry_us=0.2,
+    select_us=5.0,
+)
+
+_NAMED = {profile.name: profile for profile in (UNIT, PAPER)}
+
+
+def find_profile(name: str) -> Profile:
+    """Return a profile by its name, or read it from a TOML file."""
+    if name in _NAMED:
+        return _NAMED[name]
+    if not name.endswith(".toml"):
+        raise UsageError(f'expected a profile of {", ".join(_NAMED)}, or a .toml file, got "{name}"')
+    return _read_profile(Path(name))
+
+
+def _read_profile(path: Path) -> Profile:
+    table = read_toml(path)
+    costs: dict[str, float] = {}
+    for field in dataclasses.fields(Profile):
+        if field.type == "float":
+            costs[field.name] = table.number(field.name, 0.0, minimum=0)
+    profile = Profile(
+        table.text("name", path.stem),
+        table.text("description", f"read from {path.name}"),
+        machines=table.integer("machines", 0, minimum=0),
+        **costs,
+    )
+    table.finish()
+    return profile
+
+
+def size_bytes(publication: Publication) -> int:
+    """Estimate the size of a publication on the wire."""
+    content = sum(
+        len(name) + (len(value) if isinstance(value, str) else _NUMBER_BYTES)
+        for name, value in publication.attributes.items()
+    )
+    return _HEADER_BYTES + content + len(publication.payload)

@@ -1,0 +1,205 @@
+"""What a run leaves behind: deliveries, hops, refusals, and the trace.
+
+Two observers of a world live here. ``Recorder`` gathers what the results of a run are made of; ``Tracer`` writes the
+rows of the trace. Both speak the scenario's language: publications are numbers, subscriptions have the names that
+people gave them. ``Names`` translates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from octopia.broker.interface import Broker, Event, Fact, Routed
+from octopia.broker.messages import ClientReply, Deliver, MessageKind, Publish, Refused
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
+from octopia.simulator.profiles import Profile
+from octopia.trace import Row, TraceSink
+
+MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
+
+
+class Names:
+    """What brokers call by ids and handles, in the words of the scenario."""
+
+    def __init__(self) -> None:
+        self._publications: dict[PublicationId, int] = {}
+        self._issued: dict[tuple[ClientId, int], str] = {}
+        self._by_id: dict[AdvertisementId | SubscriptionId, str] = {}
+
+    def name(self, client: ClientId, handle: int, text: str) -> None:
+        """Remember what a client's handle stands for."""
+        self._issued[client, handle] = text
+
+    def issued(self, client: ClientId, handle: int) -> str:
+        """Return what a client's handle stands for."""
+        return self._issued[client, handle]
+
+    def learn(self, client: ClientId, named: MessageId, number: int) -> None:
+        """Remember the id that a broker gave to what a client calls ``number``: its handle or its sequence."""
+        if isinstance(named, PublicationId):
+            self._publications[named] = number
+        else:
+            self._by_id[named] = self._issued[client, number]
+
+    def known_as(self, named: AdvertisementId | SubscriptionId) -> str:
+        """Return the scenario's name of an advertisement or subscription."""
+        return self._by_id[named]
+
+    def publication(self, publication: PublicationId) -> int:
+        """Return the number of a publication."""
+        return self._publications[publication]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A publication that reached a client for one of its subscriptions; ``path`` runs from host to deliverer."""
+
+    publication: int
+    client: str
+    subscription: str
+    path: tuple[str, ...]
+    delay_ms: float
+
+
+class Hop(msgspec.Struct, frozen=True, rename={"sender": "from", "receiver": "to"}):
+    """A message between two brokers; ``publication`` is None for control, ``civ`` for all but rerouted copies."""
+
+    kind: str
+    publication: int | None
+    sender: str
+    receiver: str
+    civ: str | None
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A request that a broker did not carry out; ``publication`` is None unless it was one."""
+
+    publication: int | None
+    client: str
+    reason: str
+
+
+@dataclasses.dataclass(slots=True)
+class Recorder:
+    """Gathers deliveries, hops and refusals; paths are known if the brokers tell of hops."""
+
+    names: Names
+    deliveries: list[Delivery] = dataclasses.field(default_factory=list)
+    hops: list[Hop] = dataclasses.field(default_factory=list)
+    refused: list[Refusal] = dataclasses.field(default_factory=list)
+    _came_from: dict[tuple[PublicationId, BrokerId], BrokerId] = dataclasses.field(default_factory=dict)
+
+    def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
+        """Note hops, and where publications came from."""
+        if isinstance(fact, Routed):
+            return
+        if fact.event is Event.SEND:
+            self.hops.append(self._hop(broker.id, fact))
+        elif fact.event is Event.RECEIVE and fact.message_id is not None:
+            if isinstance(fact.peer, ClientId):
+                self.names.learn(fact.peer, fact.message_id, int(fact.value or 0))
+            elif isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
+                self._came_from[fact.message_id, broker.id] = fact.peer
+
+    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        """Note deliveries and refusals."""
+        match reply:
+            case Deliver():
+                path = self._path(reply.id, broker)
+                number = self.names.publication(reply.id)
+                delay_ms = now_ms - reply.published_ms
+                for handle in reply.handles:
+                    subscription = self.names.issued(client, handle)
+                    self.deliveries.append(Delivery(number, client.name, subscription, path, delay_ms))
+            case Refused():
+                self.refused.append(self._refusal(client, reply))
+            case _:
+                pass
+
+    def _refusal(self, client: ClientId, reply: Refused) -> Refusal:
+        if reply.request == MessageKind.PUBLICATION:
+            return Refusal(reply.number, client.name, reply.reason)
+        return Refusal(
+            None, client.name, f"{reply.request} of {self.names.issued(client, reply.number)}: {reply.reason}"
+        )
+
+    def _hop(self, broker: BrokerId, fact: Fact) -> Hop:
+        publication = self.names.publication(fact.message_id) if isinstance(fact.message_id, PublicationId) else None
+        civ = None if fact.publication_civ is None else str(fact.publication_civ)
+        return Hop(str(fact.kind), publication, str(broker), str(fact.peer), civ)
+
+    def _path(self, publication: PublicationId, deliverer: BrokerId) -> tuple[str, ...]:
+        path = [deliverer]
+        while (previous := self._came_from.get((publication, path[-1]))) is not None:
+            path.append(previous)
+        return tuple(str(broker) for broker in reversed(path))
+
+
+@dataclasses.dataclass(slots=True)
+class Tracer:
+    """Turns facts into rows of the trace. In virtual time, matching and path selection take what the profile says."""
+
+    names: Names
+    run_id: str
+    algorithm: str
+    profile: Profile
+    sinks: Sequence[TraceSink]
+
+    def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
+        """Write a row about a broker."""
+        if isinstance(fact, Routed):
+            return
+        row = self._row(fact.event, str(broker.id), now_ms)
+        # A table's name travels as the reason of the fact, since the table is all that the fact is about.
+        row.kind = fact.reason if fact.event is Event.TABLE else _text(fact.kind)
+        row.message_id = _text(fact.message_id)
+        row.peer = _text(fact.peer)
+        row.link = _text(fact.link)
+        row.client = fact.peer.name if isinstance(fact.peer, ClientId) else None
+        row.civ = _text(fact.publication_civ)
+        row.queue_length = fact.queue_length
+        row.hop = fact.hop
+        row.published_ms = fact.published_ms
+        self._fill_publication(row, fact)
+        self._write(row)
+
+    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        """Write a row for each subscription that a publication reached."""
+        if not isinstance(reply, Deliver):
+            return
+        for handle in reply.handles:
+            row = self._row(Event.DELIVER, str(broker), now_ms)
+            row.kind = Publish.kind
+            row.message_id = str(reply.id)
+            row.publication = self.names.publication(reply.id)
+            row.peer = row.client = client.name
+            row.link = LinkKind.CLIENT
+            row.subscription = self.names.issued(client, handle)
+            row.hop = reply.hop
+            row.published_ms = reply.published_ms
+            self._write(row)
+
+    def _fill_publication(self, row: Row, fact: Fact) -> None:
+        if isinstance(fact.message_id, PublicationId):
+            row.publication = self.names.publication(fact.message_id)
+            if fact.searched is not None:
+                row.match_us = self.profile.matching_us(fact.searched)
+                row.select_us = self.profile.select_us
+        elif fact.event is Event.REFUSE and fact.kind is MessageKind.PUBLICATION:
+            row.publication = int(fact.value or 0)
+        if fact.event in (Event.WINDOW, Event.TABLE, Event.DROP):
+            row.value = fact.value
+
+    def _row(self, event: Event, broker: str, now_ms: float) -> Row:
+        return Row(run_id=self.run_id, algorithm=self.algorithm, event=event.value, broker=broker, time_ms=now_ms)
+
+    def _write(self, row: Row) -> None:
+        for sink in self.sinks:
+            sink.write(row)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
