@@ -16,6 +16,7 @@ from octopia.broker.interface import CONTROL_ONLY, Fact, Routed
 from octopia.broker.messages import ClientReply, ClientRequest, Deliver, Message, Publish
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, Peer
+from octopia.matching import SCAN, MatcherFactory
 from octopia.overlay import Scot
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 from octopia.simulator.network import Wire
@@ -49,7 +50,13 @@ class World:
     """An overlay of simulated brokers; time moves only while ``run`` runs."""
 
     def __init__(
-        self, scot: Scot, settings: BrokerSettings, profile: Profile, seed: int = 0, observers: Sequence[Observer] = ()
+        self,
+        scot: Scot,
+        settings: BrokerSettings,
+        profile: Profile,
+        seed: int = 0,
+        observers: Sequence[Observer] = (),
+        matchers: MatcherFactory = SCAN,
     ):
         self.scot = scot
         self.agenda = Agenda()
@@ -57,7 +64,10 @@ class World:
         self.checking = False
         self._observers = tuple(observers)
         self._random = random.Random(seed)
-        self._nodes = {broker: _Node(OctopiaBroker(scot.neighbourhood(broker), settings)) for broker in scot.brokers}
+        self._nodes = {
+            broker: _Node(OctopiaBroker(scot.neighbourhood(broker), settings, matchers=matchers))
+            for broker in scot.brokers
+        }
         self._numbers = {broker: number for number, broker in enumerate(scot.brokers)}
         self._wires = {
             (source, target): Wire(source, target, to_ns(self._delay_ms(source, target)))
