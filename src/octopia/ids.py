@@ -15,7 +15,7 @@ import msgspec
 
 from octopia.errors import UnknownBroker
 
-_BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\.(0|[1-9][0-9]*)\Z")
+_BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\.(0|[1-9][0-9]{0,5})\Z")
 
 
 class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):

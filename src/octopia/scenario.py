@@ -16,11 +16,21 @@ from octopia.broker.interface import Verdict
 from octopia.content import Disjunction, Publication, Value, parse_filter
 from octopia.errors import InvalidFile, OctopiaError
 from octopia.ids import BrokerId
-from octopia.overlay.files import Overlay, read_link_ends, read_overlay, read_routing
+from octopia.overlay.files import (
+    LinkShape,
+    Overlay,
+    read_broker,
+    read_link_ends,
+    read_link_shape,
+    read_overlay,
+    read_routing,
+)
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.tomlfile import Table, read_toml
 
 _T = TypeVar("_T")
+
+_AS_IT_IS = LinkShape()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,8 +87,7 @@ class LinkChange:
     directions: tuple[tuple[BrokerId, BrokerId], ...]
     verdict: Verdict | None = None
     queue_length: int | None = None
-    rate: float | None = None
-    delay_ms: float | None = None
+    shape: LinkShape = _AS_IT_IS
 
 
 Item: TypeAlias = AdvertiseItem | SubscribeItem | UnadvertiseItem | UnsubscribeItem | PublishItem | LinkChange
@@ -168,7 +177,7 @@ class _Reader:
         if not name or name in self._numbers:
             raise table.error(f'expected a name that no other client has, got "{name}"')
         self._numbers[name] = 0
-        broker = _located(table, "broker", lambda: self._overlay.scot.broker(table.text("broker")))
+        broker = read_broker(table, "broker", self._overlay.scot)
         ordered = table.boolean("ordered", default=False)
         advertised = [
             self._advertise(table, f"advertise number {number}", name, text, ordered)
@@ -257,8 +266,7 @@ class _Reader:
             directions=read_link_ends(table, self._overlay.scot),
             verdict=_verdict(table),
             queue_length=table.integer("queue_length", None, minimum=0),
-            rate=table.number("rate", None, above=0),
-            delay_ms=table.number("delay_ms", None, minimum=0),
+            shape=read_link_shape(table),
         )
 
 

@@ -188,7 +188,7 @@ class _Script:
 
     def _shape_links(self) -> None:
         for (source, target), shape in self._scenario.overlay.shapes.items():
-            self.world.shape(source, target, shape.rate, shape.delay_ms)
+            self.world.shape(source, target, shape)
         for change in self._scenario.links:
             self._change_links(change)
 
@@ -237,7 +237,7 @@ class _Script:
             queue_length = queue_length if change.queue_length is None else change.queue_length
             self._verdicts[source, target] = verdict, queue_length
             self.world.force(source, target, verdict, queue_length)
-            self.world.shape(source, target, change.rate, change.delay_ms)
+            self.world.shape(source, target, change.shape)
 
     def _ask(self, client: str, request: ClientRequest) -> None:
         self.world.request(ClientId(client), request)

@@ -17,7 +17,7 @@ from octopia.broker.messages import ClientReply, ClientRequest, Deliver, Message
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.matching import SCAN, MatcherFactory
-from octopia.overlay import Scot
+from octopia.overlay import LinkShape, Scot
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 from octopia.simulator.network import Wire
 from octopia.simulator.profiles import Profile
@@ -108,15 +108,13 @@ class World:
         """Decide by hand whether one direction of a link counts as congested."""
         self._nodes[source].broker.force(target, verdict, queue_length, self.agenda.now_ms)
 
-    def shape(
-        self, source: BrokerId, target: BrokerId, rate: float | None = None, delay_ms: float | None = None
-    ) -> None:
-        """Change the rate (publications per second) or the delay of one direction of a link."""
+    def shape(self, source: BrokerId, target: BrokerId, shape: LinkShape) -> None:
+        """Change the rate or the delay of one direction of a link."""
         wire = self._wires[source, target]
-        if rate is not None:
-            wire.set_rate(rate)
-        if delay_ms is not None:
-            wire.delay_ns = to_ns(delay_ms)
+        if shape.rate is not None:
+            wire.set_rate(shape.rate)
+        if shape.delay_ms is not None:
+            wire.delay_ns = to_ns(shape.delay_ms)
 
     def at(self, time_ns: int, action: Callable[[Any], None], argument: Any) -> None:
         """Plan something that people will do."""

@@ -1,0 +1,247 @@
+"""Pictures of an overlay, in the manner of the paper's Fig. 3: clusters are rows, regions are columns.
+
+aLinks are solid and iLinks dashed. A link that would run through a third broker is bent around it. Written with
+matplotlib, which is imported only when something is drawn. The same overlay gives the same bytes of SVG.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import UsageError
+from octopia.ids import BrokerId
+from octopia.overlay.layout import column_order
+from octopia.overlay.scot import Link, Scot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_BROKERS_DRAWN = 1_000
+"""More would neither be legible nor drawn in reasonable time."""
+
+_FORMATS = (".svg", ".png")
+_PIXELS_PER_INCH = 150
+_MOST_PIXELS = 60_000  # a side; the renderer ends at 65,535
+
+# Lengths are in inches, which are also the units of the axes, so that circles are round at every size.
+_COLUMN = 1.05
+_ROW = 1.15
+_RADIUS = 0.22
+_MARGIN = 0.62
+_LEGEND = 0.38
+
+_TINTS = ("#e8f0fa", "#e9f5e9", "#fdf2e2", "#f6ebf5", "#fbeaea", "#e6f4f4")
+_FILLS = ("#bcd3ee", "#bfe0bf", "#f7d7a4", "#e0c3de", "#f0c0c0", "#b5dcdc")
+_INK = "#22303c"
+_FAINT = "#5d6b78"
+_HIGHLIGHT = "#d1351f"
+
+_RC: dict[Any, Any] = {
+    "svg.hashsalt": "octopia",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "path.simplify": False,
+}
+
+
+def draw(scot: Scot, path: Path, *, highlight: Collection[Link] = (), title: str = "") -> None:
+    """Write a picture of the overlay as .svg or .png; links in ``highlight`` (in either direction) stand out."""
+    suffix = path.suffix.lower()
+    if suffix not in _FORMATS:
+        raise UsageError(f"expected a picture to end in {' or '.join(_FORMATS)}, got {path.name}")
+    if len(scot.brokers) > MOST_BROKERS_DRAWN:
+        raise UsageError(f"expected at most {MOST_BROKERS_DRAWN} brokers in a picture, got {len(scot.brokers)}")
+    marked = [(min(link), max(link)) for link in highlight]
+    for link in marked:
+        scot.link_kind(*link)
+    try:
+        import matplotlib
+    except ImportError:
+        raise UsageError('expected matplotlib for drawing, got none; pip install "octopia[plot]" brings it') from None
+    with matplotlib.rc_context(_RC):
+        figure = _figure(_Grid.of(scot), marked, title)
+        _save(figure, path, suffix)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where everything is: x by region, y by cluster, cluster 0 on top."""
+
+    scot: Scot
+    columns: dict[str, int]
+    half_width: float
+    """Of a broker; more than its half height where names are long."""
+
+    @classmethod
+    def of(cls, scot: Scot) -> _Grid:
+        columns = {region: number for number, region in enumerate(column_order(scot.tree))}
+        longest = max(len(str(broker)) for broker in scot.brokers)
+        return cls(scot, columns, max(_RADIUS, 0.05 * longest))
+
+    @property
+    def column(self) -> float:
+        return _COLUMN + 2 * (self.half_width - _RADIUS)
+
+    @property
+    def margin(self) -> float:
+        return _MARGIN + self.half_width - _RADIUS
+
+    def at(self, broker: BrokerId) -> tuple[float, float]:
+        return self.columns[broker.region] * self.column, -broker.cluster * _ROW
+
+    def span(self, link: Link) -> int:
+        """Return how many columns or rows a link crosses; 1 where its ends are next to each other."""
+        one, other = link
+        return abs(self.columns[one.region] - self.columns[other.region]) + abs(one.cluster - other.cluster)
+
+    @property
+    def right(self) -> float:
+        return (len(self.columns) - 1) * self.column
+
+    @property
+    def bottom(self) -> float:
+        return -(self.scot.clusters - 1) * _ROW
+
+
+def _figure(grid: _Grid, marked: list[Link], title: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    left, right = -grid.margin, max(grid.right + grid.margin + 0.35, 5.25 if marked else 3.6)
+    bottom, top = grid.bottom - _MARGIN - 0.3 - _LEGEND, _MARGIN + (0.35 if title else 0.0)
+    figure = Figure(figsize=(right - left, top - bottom), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.set_axis_off()
+    _draw_rows(axes, grid)
+    _draw_columns(axes, grid)
+    for link in grid.scot.alinks:
+        _draw_alink(axes, grid, link, link in marked)
+    for link in grid.scot.ilinks:
+        _draw_ilink(axes, grid, link, link in marked)
+    for broker in grid.scot.brokers:
+        _draw_broker(axes, grid, broker)
+    _draw_legend(axes, left + 0.2, bottom + 0.24, highlighted=bool(marked))
+    if title:
+        _draw_title(axes, left + 0.14, top - 0.2, title, room=right - left)
+    return figure
+
+
+def _draw_title(axes: Axes, x: float, y: float, title: str, *, room: float) -> None:
+    fitting = int(room / 0.13)
+    shown = title if len(title) <= fitting else title[: fitting - 1] + "…"
+    # A dollar sign in a name is no formula.
+    axes.text(x, y, shown, ha="left", va="center", fontsize=12, color=_INK, weight="bold", parse_math=False)
+
+
+def _draw_rows(axes: Axes, grid: _Grid) -> None:
+    from matplotlib.patches import Rectangle
+
+    for cluster in range(grid.scot.clusters):
+        low = -cluster * _ROW - _ROW / 2
+        width = grid.right + 2 * (grid.margin - 0.14)
+        tint = _TINTS[cluster % len(_TINTS)]
+        axes.add_patch(
+            Rectangle((-grid.margin + 0.14, low), width, _ROW, facecolor=tint, edgecolor="white", lw=1.5, zorder=0)
+        )
+        axes.text(
+            grid.right + grid.margin + 0.08,
+            -cluster * _ROW,
+            f"$C_{{{cluster}}}$",
+            ha="center",
+            va="center",
+            fontsize=13,
+            color=_INK,
+        )
+
+
+def _draw_columns(axes: Axes, grid: _Grid) -> None:
+    for region in grid.columns:
+        x, _ = grid.at(BrokerId(region, 0))
+        label = region.replace("_", r"\_")
+        axes.text(
+            x, grid.bottom - _ROW / 2 - 0.2, f"$R_{{{label}}}$", ha="center", va="center", fontsize=13, color=_INK
+        )
+
+
+def _draw_alink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
+    """Bend a long aLink upwards, the more the longer, yet never into the row above."""
+    span = grid.span(link)
+    height = 0.0 if span == 1 else min(0.34 + 0.035 * (span - 2), _ROW / 2 - 0.04)
+    (x0, y0), (x1, y1) = sorted(grid.at(end) for end in link)
+    _draw_curve(axes, (x0, y0), (x1, y1), (0.0, height), marked, dashed=False)
+
+
+def _draw_ilink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
+    """Bend a long iLink sideways, left and right by turns so that they do not lie on each other."""
+    low, high = link
+    span = high.cluster - low.cluster
+    width = 0.0 if span == 1 else min(grid.half_width + 0.09 + 0.13 * (span - 2), grid.column / 2 - 0.03)
+    side = -1.0 if low.cluster % 2 == 0 else 1.0
+    _draw_curve(axes, grid.at(low), grid.at(high), (side * width, 0.0), marked, dashed=True)
+
+
+def _draw_curve(
+    axes: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    bulge: tuple[float, float],
+    marked: bool,
+    *,
+    dashed: bool,
+) -> None:
+    """Draw a line, or a cubic curve that is ``bulge`` away from the line in its middle."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Curve
+
+    # A cubic reaches three quarters of the way to its control points.
+    dx, dy = bulge[0] / 0.75, bulge[1] / 0.75
+    along = 0.22
+    first = (start[0] + along * (end[0] - start[0]) + dx, start[1] + along * (end[1] - start[1]) + dy)
+    second = (end[0] - along * (end[0] - start[0]) + dx, end[1] - along * (end[1] - start[1]) + dy)
+    codes = [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4]
+    axes.add_patch(
+        PathPatch(
+            Curve([start, first, second, end], codes),
+            facecolor="none",
+            edgecolor=_HIGHLIGHT if marked else (_FAINT if dashed else _INK),
+            linewidth=2.6 if marked else (1.0 if dashed else 1.4),
+            linestyle=(0, (4, 2.5)) if dashed else "solid",
+            capstyle="butt",
+            zorder=2 if marked else 1,
+        )
+    )
+
+
+def _draw_broker(axes: Axes, grid: _Grid, broker: BrokerId) -> None:
+    from matplotlib.patches import Ellipse
+
+    fill = _FILLS[broker.cluster % len(_FILLS)]
+    size = (2 * grid.half_width, 2 * _RADIUS)
+    axes.add_patch(Ellipse(grid.at(broker), *size, facecolor=fill, edgecolor=_INK, linewidth=1.2, zorder=3))
+    axes.text(*grid.at(broker), str(broker), ha="center", va="center", fontsize=9, color=_INK, zorder=4)
+
+
+def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
+    entries = [("aLink (within a cluster)", _INK, "solid", 1.4), ("iLink (within a region)", _FAINT, "dashed", 1.0)]
+    if highlighted:
+        entries.append(("highlighted", _HIGHLIGHT, "solid", 2.6))
+    for label, colour, style, width in entries:
+        axes.plot([x, x + 0.4], [y, y], color=colour, linestyle=style, linewidth=width)
+        axes.text(x + 0.48, y, label, ha="left", va="center", fontsize=8.5, color=_INK)
+        x += 2.15
+
+
+def _save(figure: Figure, path: Path, suffix: str) -> None:
+    try:
+        if suffix == ".svg":
+            figure.savefig(path, format="svg", metadata={"Date": None, "Creator": "OctopiA"})
+        else:
+            dpi = min(_PIXELS_PER_INCH, int(_MOST_PIXELS / max(figure.get_size_inches())))
+            figure.savefig(path, format="png", dpi=dpi, metadata={"Software": "OctopiA"})
+    except OSError as error:
+        raise UsageError(f"expected to write a picture to {path}, got: {error.strerror}") from None

@@ -1,0 +1,205 @@
+"""Overlay files: a tree, a number of clusters, and what is known of brokers and links.
+
+The same reader serves ``overlay.toml`` and the ``[overlay]`` table of a scenario. It says what is written; that a link
+is slow or where a broker listens is for the drivers to heed. Every key is described in docs/overlay-files.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from octopia.errors import InvalidOverlay
+from octopia.ids import BrokerId
+from octopia.overlay.scot import Link, Scot
+from octopia.overlay.trees import default_clusters, parse_tree
+from octopia.settings import Algorithm, RoutingSettings
+from octopia.tomlfile import Table, read_toml
+
+DEFAULT_HOST = "127.0.0.1"
+FIRST_PORT = 7400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkShape:
+    """How one direction of a link is slowed down; None leaves it as it is."""
+
+    rate: float | None = None
+    """Publications per second."""
+    delay_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overlay:
+    """What an overlay file says. ``shapes`` has a key (from, to) for every direction that is shaped."""
+
+    name: str
+    scot: Scot
+    addresses: Mapping[BrokerId, Address]
+    shapes: Mapping[Link, LinkShape]
+    routing: RoutingSettings
+
+
+def load_overlay(path: Path) -> Overlay:
+    """Read an overlay file."""
+    table = read_toml(path)
+    overlay = _read_contents(table)
+    table.finish()
+    return overlay
+
+
+def read_overlay(table: Table, base_directory: Path) -> Overlay:
+    """Read an overlay from a table that holds either its keys or ``file``, a path relative to ``base_directory``.
+
+    The caller finishes the table.
+    """
+    if not table.has("file"):
+        return _read_contents(table)
+    beside = [key for key in table if key != "file"]
+    if beside:
+        raise table.error(f'expected "file" to stand alone, got "{beside[0]}" beside it')
+    return load_overlay(base_directory / table.text("file"))
+
+
+def overlay_from_text(tree: str, clusters: int | None = None) -> Overlay:
+    """Make an overlay of a tree expression such as ``paper:se`` or ``path:3``."""
+    scot = _make_scot(tree, clusters)
+    return Overlay(name=tree, scot=scot, addresses=_default_addresses(scot), shapes={}, routing=RoutingSettings())
+
+
+def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSettings:
+    """Read a ``[routing]`` table; what it leaves out is as in ``defaults``."""
+    if table is None:
+        return defaults
+    return RoutingSettings(
+        algorithm=table.choice("algorithm", Algorithm, defaults.algorithm),
+        tau=table.number("tau", defaults.tau, above=0),
+        window_ms=table.number("window_ms", defaults.window_ms, above=0),
+        confirmations=table.boolean("confirmations", defaults.confirmations),
+    )
+
+
+def read_broker(table: Table, key: str, scot: Scot) -> BrokerId:
+    """Read the name of a broker."""
+    return _known_broker(table, table.text(key), scot)
+
+
+def read_link_ends(table: Table, scot: Scot) -> tuple[Link, ...]:
+    """Read ``between`` (both directions of a link) or ``from`` and ``to`` (one) as pairs of sender and receiver."""
+    both = table.has("between")
+    one = [key for key in ("from", "to") if table.has(key)]
+    if both == bool(one):
+        found = "both" if both else "neither"
+        raise table.error(f'expected either "between" or "from" and "to", got {found}')
+    names = table.pair("between") if both else (table.text("from"), table.text("to"))
+    sender, receiver = (_known_broker(table, name, scot) for name in names)
+    try:
+        scot.link_kind(sender, receiver)
+    except InvalidOverlay as error:
+        raise _at(table, error) from None
+    return ((sender, receiver), (receiver, sender)) if both else ((sender, receiver),)
+
+
+def read_link_shape(table: Table) -> LinkShape:
+    """Read ``rate`` and ``delay_ms``, both optional."""
+    return LinkShape(
+        rate=table.number("rate", None, above=0),
+        delay_ms=table.number("delay_ms", None, minimum=0),
+    )
+
+
+def _read_contents(table: Table) -> Overlay:
+    tree = table.text("tree")
+    clusters = table.integer("clusters", None)
+    try:
+        scot = _make_scot(tree, clusters)
+    except InvalidOverlay as error:
+        raise _at(table, error) from None
+    return Overlay(
+        name=table.text("name", tree),
+        scot=scot,
+        addresses=_read_addresses(table.table("brokers"), scot),
+        shapes=_read_shapes(table.tables("link"), scot),
+        routing=read_routing(table.table("routing"), RoutingSettings()),
+    )
+
+
+def _make_scot(text: str, clusters: int | None) -> Scot:
+    tree = parse_tree(text)
+    count = default_clusters(text) if clusters is None else clusters
+    if count is None:
+        raise InvalidOverlay(
+            f'expected a number of clusters with the tree "{text}", got none (only paper:* brings one)'
+        )
+    return Scot(tree, count)
+
+
+def _default_addresses(scot: Scot) -> dict[BrokerId, Address]:
+    return {broker: Address(DEFAULT_HOST, port) for port, broker in enumerate(scot.brokers, start=FIRST_PORT)}
+
+
+def _read_addresses(table: Table | None, scot: Scot) -> dict[BrokerId, Address]:
+    addresses = _default_addresses(scot)
+    if table is None:
+        return addresses
+    for name in table:
+        broker = _known_broker(table, name, scot)
+        given = table.table(name)
+        if given is not None:
+            addresses[broker] = _read_address(given, addresses[broker])
+    _check_distinct(table, addresses)
+    return addresses
+
+
+def _read_address(table: Table, default: Address) -> Address:
+    host = table.text("host", default.host)
+    if not host or any(each.isspace() for each in host):
+        raise table.wrong("host", "the name or address of a machine")
+    return Address(host, table.integer("port", default.port, minimum=1, maximum=65535))
+
+
+def _check_distinct(table: Table, addresses: dict[BrokerId, Address]) -> None:
+    taken: dict[Address, BrokerId] = {}
+    for broker, address in addresses.items():
+        if address in taken:
+            raise table.error(
+                f"expected every broker at its own address, got {taken[address]} and {broker} at {address}"
+            )
+        taken[address] = broker
+
+
+def _read_shapes(tables: list[Table], scot: Scot) -> dict[Link, LinkShape]:
+    shapes: dict[Link, LinkShape] = {}
+    for table in tables:
+        ends, shape = read_link_ends(table, scot), read_link_shape(table)
+        if shape == LinkShape():
+            raise table.error("expected rate or delay_ms, got neither")
+        for sender, receiver in ends:
+            if (sender, receiver) in shapes:
+                raise table.error(f"expected each direction of a link once, got {sender} to {receiver} again")
+            shapes[sender, receiver] = shape
+    return shapes
+
+
+def _known_broker(table: Table, name: str, scot: Scot) -> BrokerId:
+    try:
+        return scot.broker(name)
+    except InvalidOverlay as error:
+        raise _at(table, error) from None
+
+
+def _at(table: Table, error: InvalidOverlay) -> InvalidOverlay:
+    """Return the same error with the place in the file before it."""
+    return type(error)(f"{table.place}: {error}")
