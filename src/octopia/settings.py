@@ -15,14 +15,23 @@ class Algorithm(enum.StrEnum):
     TID_DYNAMIC = "tid-dynamic"
 
 
+class PathSelection(enum.StrEnum):
+    """How TID-based routing finds the other bound copies of a subscription."""
+
+    LINEAR = "linear"
+    INDEXED = "indexed"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoutingSettings:
     """What all brokers of an overlay agree on.
 
-    ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5.
+    ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5;
+    ``path_selection`` matters to TID-based routing only.
     """
 
     algorithm: Algorithm = Algorithm.DYNAMIC
     tau: float = 10.0
     window_ms: float = 50.0
     confirmations: bool = False
+    path_selection: PathSelection = PathSelection.LINEAR

@@ -2,6 +2,7 @@
 
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.core import OctopiaBroker
+from octopia.broker.factory import make_broker
 from octopia.broker.interface import (
     ALL_CLASSES,
     CONTROL_ONLY,
@@ -44,4 +45,5 @@ __all__ = [
     "Placed",
     "Routed",
     "Verdict",
+    "make_broker",
 ]

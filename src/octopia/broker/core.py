@@ -39,7 +39,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar, assert_never
 
-from octopia.broker import advertising, clients, publishing, subscribing
+from octopia.broker import advertising, clients, invariants, publishing, subscribing
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.fingerprint import fingerprint
 from octopia.broker.interface import (
@@ -79,7 +79,7 @@ from octopia.broker.queues import LinkStatus, OutputQueue
 from octopia.broker.state import BrokerSettings, Client, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
-from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer
+from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import SCAN, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 
@@ -210,20 +210,16 @@ class OctopiaBroker:
         """Return the Link Status Table."""
         return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items() if isinstance(peer, BrokerId)}
 
-    def hosted_advertisement(self, client: ClientId, handle: int) -> CltEntry | None:
-        """Return what a client of this broker advertised as ``handle``, or None."""
-        client_state = self._state.clients.get(client)
-        advertisement = client_state.advertisements.get(handle) if client_state else None
-        return self._state.clt.get(advertisement) if advertisement else None
+    def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
+        """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None."""
+        known = self._state.clients.get(client)
+        advertisement = known.advertisements.get(handle) if known else None
+        entry = self._state.clt.get(advertisement) if advertisement else None
+        return (entry.civ, self._target_clusters(entry)) if entry else None
 
-    def target_clusters(self, advertisement: AdvertisementId) -> ClusterIndexVector:
-        """Return the clusters that want an advertisement hosted here, its own among them only if it does (D2)."""
-        entry = self._state.clt.get(advertisement)
-        if entry is None or not entry.is_hosted_here:
-            raise KeyError(f"broker {self.id} hosts no advertisement {advertisement}")
-        if self._state.prt.any_intersecting(entry.offer):
-            return entry.civ.with_bit(self._state.cluster)
-        return entry.civ.without_bit(self._state.cluster)
+    def check(self) -> None:
+        """Raise InvariantBroken if something that must always hold does not."""
+        invariants.check(self)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Hand over the facts since the last call."""
@@ -233,6 +229,12 @@ class OctopiaBroker:
     def fingerprint(self) -> str:
         """Digest the whole state: equal states give equal texts, in any process."""
         return fingerprint(self._state)
+
+    def _target_clusters(self, entry: CltEntry) -> ClusterIndexVector:
+        """Return the clusters that want an advertisement hosted here, its own among them only if it does (D2)."""
+        if self._state.prt.any_intersecting(entry.offer):
+            return entry.civ.with_bit(self._state.cluster)
+        return entry.civ.without_bit(self._state.cluster)
 
     # Dispatch.
 

@@ -200,6 +200,15 @@ class Broker(Protocol):
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table."""
 
+    def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
+        """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None.
+
+        None, too, from brokers that know no CIVs.
+        """
+
+    def check(self) -> None:
+        """Raise InvariantBroken if something that must always hold does not."""
+
     def drain_facts(self) -> list[Fact | Routed]:
         """Hand over the facts since the last call."""
 

@@ -7,13 +7,16 @@ drivers call them on demand.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from octopia.broker.core import OctopiaBroker
 from octopia.broker.messages import Publish
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
 from octopia.ids import BrokerId, ClientId, LinkKind
+
+if TYPE_CHECKING:
+    from octopia.broker.core import OctopiaBroker
 
 
 def check(broker: OctopiaBroker) -> None:

@@ -14,7 +14,7 @@ from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
 from octopia.overlay.trees import default_clusters, parse_tree
-from octopia.settings import Algorithm, RoutingSettings
+from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.tomlfile import Table, read_toml
 
 DEFAULT_HOST = "127.0.0.1"
@@ -88,6 +88,7 @@ def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSetti
         tau=table.number("tau", defaults.tau, above=0),
         window_ms=table.number("window_ms", defaults.window_ms, above=0),
         confirmations=table.boolean("confirmations", defaults.confirmations),
+        path_selection=table.choice("path_selection", PathSelection, defaults.path_selection),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from octopia.broker import Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
+from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
 from octopia.broker.interface import Detail, Fact
 from octopia.broker.messages import ClientReply
 from octopia.content import Publication, explain_mismatch, format_filter, matches
@@ -36,9 +36,9 @@ class _Listener:
     def __init__(self) -> None:
         self.steps: dict[PublicationId, list[_Step]] = {}
 
-    def on_fact(self, broker: OctopiaBroker, fact: Fact | Routed, now_ms: float) -> None:
+    def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Keep a decision, and which subscriptions stood behind it."""
-        if isinstance(fact, Routed):
+        if isinstance(fact, Routed) and isinstance(broker, OctopiaBroker):
             self.steps.setdefault(fact.publication, []).append(_observe(broker, fact))
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:

@@ -81,7 +81,7 @@ class Run:
     def _civs(self) -> dict[str, dict[str, str]]:
         civs = {}
         for name, (client, handle) in self.advertisements.items():
-            found = self.world.target_clusters(client, handle)
+            found = self.world.civs(client, handle)
             if found is not None:
                 stored, targets = found
                 civs[name] = {"stored": str(stored), "targets": str(targets)}

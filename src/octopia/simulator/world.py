@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from octopia.broker import BrokerSettings, ClusterIndexVector, Effects, OctopiaBroker, Overflow, Verdict, invariants
+from octopia.broker import Broker, BrokerSettings, ClusterIndexVector, Effects, Overflow, Verdict, make_broker
 from octopia.broker.interface import CONTROL_ONLY, Fact, Routed
 from octopia.broker.messages import ClientReply, ClientRequest, Deliver, Message, Publish
 from octopia.errors import UsageError
@@ -28,7 +28,7 @@ _NS_PER_US = 1000
 class Observer(Protocol):
     """Somebody who is told what happens in a world."""
 
-    def on_fact(self, broker: OctopiaBroker, fact: Fact | Routed, now_ms: float) -> None:
+    def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Hear what happened at a broker."""
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
@@ -40,7 +40,7 @@ class _Node:
 
     __slots__ = ("broker", "busy", "waiting")
 
-    def __init__(self, broker: OctopiaBroker):
+    def __init__(self, broker: Broker):
         self.broker = broker
         self.waiting: deque[tuple[Peer, Message]] = deque()
         self.busy = False
@@ -65,7 +65,7 @@ class World:
         self._observers = tuple(observers)
         self._random = random.Random(seed)
         self._nodes = {
-            broker: _Node(OctopiaBroker(scot.neighbourhood(broker), settings, matchers=matchers))
+            broker: _Node(make_broker(scot.neighbourhood(broker), settings, matchers=matchers))
             for broker in scot.brokers
         }
         self._numbers = {broker: number for number, broker in enumerate(scot.brokers)}
@@ -79,7 +79,7 @@ class World:
     # What people do.
 
     @property
-    def brokers(self) -> dict[BrokerId, OctopiaBroker]:
+    def brokers(self) -> dict[BrokerId, Broker]:
         """All brokers, by id."""
         return {broker: node.broker for broker, node in self._nodes.items()}
 
@@ -125,14 +125,10 @@ class World:
         while self.agenda:
             self.agenda.step()
 
-    def target_clusters(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
+    def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of what a client advertised, or None if it is withdrawn."""
         wire = self._client_wires.get(client)
-        broker = self._nodes[wire.source].broker if wire else None
-        entry = broker.hosted_advertisement(client, handle) if broker else None
-        if broker is None or entry is None:
-            return None
-        return entry.civ, broker.target_clusters(entry.id)
+        return self._nodes[wire.source].broker.civs(client, handle) if wire else None
 
     # How messages travel.
 
@@ -174,7 +170,7 @@ class World:
         for client in effects.cut_off:
             self.detach(client)
         if self.checking:
-            invariants.check(node.broker)
+            node.broker.check()
 
     def _pump(self, wire: Wire) -> None:
         """Let a wire take all that it can carry now."""
@@ -186,7 +182,7 @@ class World:
             self._transmit_next(wire)
         self._tell(broker)
 
-    def _take_all(self, broker: OctopiaBroker, target: Peer, *classes: int) -> list[Message]:
+    def _take_all(self, broker: Broker, target: Peer, *classes: int) -> list[Message]:
         now_ms = self.agenda.now_ms
         batch: list[Message] = []
         while (message := broker.take(target, now_ms, *classes)) is not None:
@@ -226,7 +222,7 @@ class World:
             for observer in self._observers:
                 observer.on_reply(client, broker, reply, now_ms)
 
-    def _tell(self, broker: OctopiaBroker) -> None:
+    def _tell(self, broker: Broker) -> None:
         facts = broker.drain_facts()
         if not facts:
             return
