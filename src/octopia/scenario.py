@@ -150,6 +150,7 @@ class _Reader:
         if overlay_table is None:
             raise top.error("expected an [overlay] table, got none")
         self._overlay = read_overlay(overlay_table, directory)
+        self._directory = directory
         self._places: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
 
@@ -166,11 +167,16 @@ class _Reader:
             clients=clients,
             links=links,
             events=events,
-            profile=simulator.text("profile", "unit") if simulator else "unit",
+            profile=self._profile(simulator),
             seed=simulator.integer("seed", 0) if simulator else 0,
         )
         top.finish()
         return scenario
+
+    def _profile(self, simulator: Table | None) -> str:
+        """Return the name of a profile; that of a file is relative to the scenario's folder."""
+        name = simulator.text("profile", "unit") if simulator else "unit"
+        return str(self._directory / name) if name.endswith(".toml") else name
 
     def _client(self, table: Table) -> ClientSpec:
         name = table.text("name")
@@ -217,11 +223,13 @@ class _Reader:
         )
 
     def _advertise_event(self, table: Table) -> AdvertiseItem:
+        client, given = self._known_client(table), table.text("id", None)
         ordered = table.boolean("ordered", default=False)
-        return self._advertise(table, "advertise", self._known_client(table), table.text("advertise"), ordered)
+        return self._advertise(table, "advertise", client, table.text("advertise"), ordered, given)
 
     def _subscribe_event(self, table: Table) -> SubscribeItem:
-        return self._subscribe(table, "subscribe", self._known_client(table), table.text("subscribe"))
+        client, given = self._known_client(table), table.text("id", None)
+        return self._subscribe(table, "subscribe", client, table.text("subscribe"), given)
 
     def _unadvertise_event(self, table: Table) -> UnadvertiseItem:
         return UnadvertiseItem(self._known_client(table), table.text("unadvertise"))
@@ -234,20 +242,20 @@ class _Reader:
         assert link is not None
         return self._link_change(link)
 
-    def _advertise(self, table: Table, key: str, client: str, text: str, ordered: bool) -> AdvertiseItem:
+    def _advertise(
+        self, table: Table, key: str, client: str, text: str, ordered: bool, given: str | None = None
+    ) -> AdvertiseItem:
         offer = _located(table, key, lambda: parse_filter(text))
-        return AdvertiseItem(client, self._name(table, client), text, offer, ordered)
+        return AdvertiseItem(client, self._name(table, client, given), text, offer, ordered)
 
-    def _subscribe(self, table: Table, key: str, client: str, text: str) -> SubscribeItem:
+    def _subscribe(self, table: Table, key: str, client: str, text: str, given: str | None = None) -> SubscribeItem:
         interest = _located(table, key, lambda: parse_filter(text))
-        return SubscribeItem(client, self._name(table, client), text, interest)
+        return SubscribeItem(client, self._name(table, client, given), text, interest)
 
-    def _name(self, table: Table, client: str) -> str:
-        """Return the id of the next thing that a client issues: the one given in the table, or the default."""
+    def _name(self, table: Table, client: str, given: str | None) -> str:
+        """Return the id of the next thing that a client issues: the one ``given``, or the default."""
         number = self._numbers[client]
         self._numbers[client] += 1
-        # The lists of a [[client]] table have no room for ids, so an id in such a table is an unknown key there.
-        given = table.text("id", None) if not table.has("name") else None
         name = f"{client}/{number}" if given is None else given
         if name in self._places:
             raise table.error(f'expected an id of its own, got "{name}", which {self._places[name]} has already')
@@ -262,6 +270,9 @@ class _Reader:
         return client
 
     def _link_change(self, table: Table) -> LinkChange:
+        settings = ("congested", "queue_length", "rate", "delay_ms")
+        if not [key for key in settings if table.has(key)]:
+            raise table.error(f"expected one of {', '.join(settings)}, got none")
         return LinkChange(
             directions=read_link_ends(table, self._overlay.scot),
             verdict=_verdict(table),

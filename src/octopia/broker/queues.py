@@ -29,7 +29,7 @@ class LinkStatus(msgspec.Struct, frozen=True):
 class Window:
     """Counts of one queue's traffic in the current and in the last closed time window."""
 
-    __slots__ = ("_length_ms", "closed_entered", "closed_left", "entered", "index", "left")
+    __slots__ = ("_length_ms", "closed_entered", "closed_left", "entered", "index", "is_news", "left")
 
     def __init__(self, length_ms: float):
         self._length_ms = length_ms
@@ -38,9 +38,13 @@ class Window:
         self.left = 0
         self.closed_entered = 0
         self.closed_left = 0
+        self.is_news = False
 
     def roll(self, now_ms: float) -> bool:
-        """Close the current window if ``now_ms`` lies beyond it, and tell whether that happened."""
+        """Close the current window if ``now_ms`` lies beyond it, and tell whether that happened.
+
+        It stays news (``is_news``) until somebody has noted it in a trace.
+        """
         index = math.floor(now_ms / self._length_ms)
         if index <= self.index:
             return False
@@ -51,6 +55,7 @@ class Window:
         self.entered = 0
         self.left = 0
         self.index = index
+        self.is_news = True
         return True
 
 

@@ -179,7 +179,9 @@ class State:
     def trace_window(self, peer: BrokerId) -> None:
         """Note the ratio of Eq. 3 whenever a window has closed."""
         queue = self.queues[peer]
-        if queue.window.roll(self.now_ms):
+        queue.window.roll(self.now_ms)
+        if queue.window.is_news:
+            queue.window.is_news = False
             ratio = (1 + queue.window.closed_entered) / (1 + queue.window.closed_left)
             self.facts.append(
                 Fact(Event.WINDOW, peer=peer, link=self.kind_of(peer), queue_length=len(queue), value=ratio)

@@ -22,9 +22,9 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(topology.app, name="topology")
-app.command("simulate")(simulate.simulate)
-app.command("compare")(compare.compare)
-app.command("explain")(explain.explain)
+app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 
 
 def main() -> NoReturn:

@@ -17,6 +17,14 @@ from octopia.simulator.record import Hop
 from octopia.simulator.run import Run, run_scenario
 
 
+EXAMPLES = """Examples:
+
+octopia compare examples/fig7b.toml
+
+octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
+"""
+
+
 def compare(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print hops and counts as JSON.")] = False,
@@ -24,12 +32,6 @@ def compare(
     """Run scenarios under static and under dynamic routing, and show the hops of every publication.
 
     A hop is written `b.3>b.1[0001]`: from, to, and the clusters that this copy must still reach, cluster 0 rightmost.
-
-    Examples:
-        octopia compare examples/fig7b.toml
-
-        octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
-
     """
     results = []
     for file in files:

@@ -13,6 +13,14 @@ from octopia.settings import Algorithm
 from octopia.simulator.explain import explain_publication
 
 
+EXAMPLES = """Examples:
+
+octopia explain examples/fig7b.toml --publication 0
+
+octopia explain examples/fig7d.toml --publication 0 --algorithm static
+"""
+
+
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (TOML).")],
     publication: Annotated[int, typer.Option("--publication", "-p", help="Which publication, counted from 0.")] = 0,
@@ -20,14 +28,7 @@ def explain(
     seed: Annotated[int | None, typer.Option(help="Seed of all randomness, in place of the scenario's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as a JSON list.")] = False,
 ) -> None:
-    """Tell hop by hop why a publication went where it went, and why a client did not get it.
-
-    Examples:
-        octopia explain examples/fig7b.toml --publication 0
-
-        octopia explain examples/fig7d.toml --publication 0 --algorithm static
-
-    """
+    """Tell hop by hop why a publication went where it went, and why a client did not get it."""
     scenario = load_scenario(file)
     if algorithm is not None:
         scenario = scenario.with_algorithm(algorithm)

@@ -49,7 +49,8 @@ def print_run(run: Run) -> None:
 
 def _print_deliveries(screen: Console, run: Run) -> None:
     deliveries = run.recorder.deliveries
-    table = Table(title=f"{len(deliveries)} deliveries", title_justify="left")
+    title = "1 delivery" if len(deliveries) == 1 else f"{len(deliveries)} deliveries"
+    table = Table(title=title, title_justify="left")
     for column in ("publication", "client", "subscription", "path"):
         table.add_column(column, overflow="fold")
     table.add_column("delay (ms)", justify="right")

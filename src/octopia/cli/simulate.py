@@ -46,6 +46,16 @@ _DETAILS = {
 }
 
 
+EXAMPLES = """Examples:
+
+octopia simulate examples/fig7b.toml
+
+octopia simulate examples/fig7b.toml --algorithm static --json
+
+octopia simulate examples/market.toml --check --trace out/market
+"""
+
+
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (TOML).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
@@ -64,14 +74,6 @@ def simulate(
     """Run a scenario in virtual time and show who received what, and over which links.
 
     The same file and seed give the same output, byte for byte.
-
-    Examples:
-        octopia simulate examples/fig7b.toml
-
-        octopia simulate examples/fig7b.toml --algorithm static --json
-
-        octopia simulate examples/market.toml --check --trace out/market
-
     """
     scenario = load_scenario(file)
     if algorithm is not None:
@@ -79,9 +81,7 @@ def simulate(
     costs = find_profile(profile) if profile else None
     with _sinks(trace, trace_format) as sinks:
         detail = _DETAILS[trace_level] if trace else Detail.HOPS
-        run = run_scenario(
-            scenario, seed=seed, profile=costs, detail=max(detail, Detail.HOPS), check=check, sinks=sinks
-        )
+        run = run_scenario(scenario, seed=seed, profile=costs, detail=detail, check=check, sinks=sinks)
     if trace:
         _write_manifest(run, trace)
     if as_json:

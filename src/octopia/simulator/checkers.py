@@ -60,10 +60,19 @@ class Ledger:
         """Note a subscription."""
         self._issued[name] = _Issued(client, interest, is_subscription=True, since=self._time)
 
-    def withdrawn(self, name: str, client: str) -> None:
-        """Note that a client withdrew something; what it does not have, it cannot withdraw."""
+    def unadvertised(self, name: str, client: str) -> None:
+        """Note that a client withdrew an advertisement; what it does not have, it cannot withdraw."""
+        self._withdraw(name, client, is_subscription=False)
+
+    def unsubscribed(self, name: str, client: str) -> None:
+        """Note that a client withdrew a subscription; what it does not have, it cannot withdraw."""
+        self._withdraw(name, client, is_subscription=True)
+
+    def _withdraw(self, name: str, client: str, *, is_subscription: bool) -> None:
         issued = self._issued.get(name)
-        if issued is not None and issued.client == client and issued.until is None:
+        if issued is None or issued.client != client or issued.is_subscription != is_subscription:
+            return
+        if issued.until is None:
             issued.until = self._time
 
     def published(self, number: int, client: str, publication: Publication) -> None:

@@ -50,6 +50,8 @@ def explain_publication(scenario: Scenario, number: int, seed: int | None = None
     listener = _Listener()
     run = run_scenario(scenario, seed=seed, detail=Detail.ALL, observers=[listener])
     attempted = run.ledger.attempted
+    if not attempted:
+        raise UsageError(f"expected a scenario with publications, got {scenario.name}, which has none")
     if not 0 <= number < attempted:
         raise UsageError(f"expected a publication from 0 to {attempted - 1}, got {number}")
     steps = next((each for key, each in listener.steps.items() if run.names.publication(key) == number), [])
@@ -103,7 +105,7 @@ def _targets(step: _Step) -> Iterator[str]:
     routed = step.routed
     if routed.targets:
         clusters = ", ".join(str(cluster) for cluster in routed.targets)
-        yield f"    clusters still to be reached: {routed.targets} (bits {clusters})"
+        yield f"    clusters still to be reached: {clusters} (bits {routed.targets})"
     congested = [view for view in routed.links if view.congested]
     if congested:
         yield f"    congested: {', '.join(_describe_view(view) for view in congested)}"
@@ -131,7 +133,8 @@ def _forwards(run: Run, step: _Step) -> Iterator[str]:
         else:
             yield f"    > {forward.link} over the iLink, for bit {forward.link.cluster}{carried}"
     if not step.routed.decision.forwards and not step.routed.local:
-        yield "    nobody here or beyond wants it: a false positive"
+        entered = isinstance(step.routed.source, BrokerId) and step.routed.source.cluster != step.broker.cluster
+        yield "    nobody wants it here or beyond" + (": a false positive" if entered else "")
 
 
 def _ending(run: Run, number: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.broker.interface import Broker, Event, Fact, Routed
+from octopia.broker.interface import Broker, Detail, Event, Fact, Routed
 from octopia.broker.messages import ClientReply, Deliver, MessageKind, Publish, Refused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
 from octopia.simulator.profiles import Profile
@@ -147,10 +147,11 @@ class Tracer:
     algorithm: str
     profile: Profile
     sinks: Sequence[TraceSink]
+    level: Detail = Detail.ALL
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Write a row about a broker."""
-        if isinstance(fact, Routed):
+        """Write a row about a broker, unless it tells of more than the level asks for."""
+        if isinstance(fact, Routed) or (self.level < Detail.HOPS and fact.event not in _OF_DELIVERIES):
             return
         row = self._row(fact.event, str(broker.id), now_ms)
         # A table's name travels as the reason of the fact, since the table is all that the fact is about.
@@ -199,6 +200,10 @@ class Tracer:
     def _write(self, row: Row) -> None:
         for sink in self.sinks:
             sink.write(row)
+
+
+_OF_DELIVERIES = (Event.DELIVER, Event.DROP, Event.REFUSE)
+"""What a trace of deliveries tells; all other rows are about the ways there."""
 
 
 def _text(value: object) -> str | None:

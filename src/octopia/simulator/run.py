@@ -133,8 +133,10 @@ class _Script:
         self._names = Names()
         self._recorder = Recorder(self._names)
         self._ledger = Ledger()
-        tracers = [self._tracer(sinks)] if sinks else []
+        tracers = [self._tracer(sinks, detail)] if sinks else []
         scot = scenario.overlay.scot
+        # The results tell of hops, so brokers do too, even where the trace leaves them out.
+        detail = max(detail, Detail.HOPS)
         settings = BrokerSettings(scenario.routing, hop_limit=scot.hop_bound, detail=detail)
         self.world = World(scot, settings, self._profile, self._seed, [self._recorder, *tracers, *observers])
         self._handles: dict[str, tuple[ClientId, int]] = {}
@@ -181,10 +183,10 @@ class _Script:
         self.world.run()
         self._ledger.settle()
 
-    def _tracer(self, sinks: Sequence[TraceSink]) -> Tracer:
+    def _tracer(self, sinks: Sequence[TraceSink], level: Detail) -> Tracer:
         algorithm = self._scenario.routing.algorithm.value
         run_id = f"{self._scenario.name}-{algorithm}-{self._seed}"
-        return Tracer(self._names, run_id, algorithm, self._profile, sinks)
+        return Tracer(self._names, run_id, algorithm, self._profile, sinks, level)
 
     def _shape_links(self) -> None:
         for (source, target), shape in self._scenario.overlay.shapes.items():
@@ -206,10 +208,10 @@ class _Script:
                 self._ledger.subscribed(item.id, item.client, item.interest)
                 self._ask(item.client, SubscribeRequest(handle, item.interest))
             case UnadvertiseItem():
-                self._ledger.withdrawn(item.id, item.client)
+                self._ledger.unadvertised(item.id, item.client)
                 self._ask(item.client, UnadvertiseRequest(self._handle_of(item.client, item.id)))
             case UnsubscribeItem():
-                self._ledger.withdrawn(item.id, item.client)
+                self._ledger.unsubscribed(item.id, item.client)
                 self._ask(item.client, UnsubscribeRequest(self._handle_of(item.client, item.id)))
             case PublishItem():
                 self._publish(item)
