@@ -16,7 +16,6 @@ from octopia.settings import Algorithm
 from octopia.simulator.record import Hop
 from octopia.simulator.run import Run, run_scenario
 
-
 EXAMPLES = """Examples:
 
 octopia compare examples/fig7b.toml

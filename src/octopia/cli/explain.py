@@ -12,7 +12,6 @@ from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.explain import explain_publication
 
-
 EXAMPLES = """Examples:
 
 octopia explain examples/fig7b.toml --publication 0
