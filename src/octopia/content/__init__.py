@@ -1,0 +1,61 @@
+"""Content: publications, filters, the relations between them, and the filter language.
+
+This is the bottom layer, and pure: values in, values out. ``parse_filter`` turns a text into the normal form (a
+``Disjunction``) that brokers store; ``matches``, ``conforms``, ``intersects`` and ``covers`` are all that routing asks
+of it. Everything is immutable, hashable and picklable.
+"""
+
+from octopia.content.expressions import (
+    FALSE,
+    TRUE,
+    And,
+    Constant,
+    Expression,
+    Not,
+    Or,
+    evaluate,
+    normalise,
+    to_expression,
+)
+from octopia.content.filters import Disjunction, Filter
+from octopia.content.language import TextForm, format_expression, format_filter, parse_expression, parse_filter
+from octopia.content.predicates import Operator, Predicate, contains, like, negate, suffix
+from octopia.content.publications import Publication
+from octopia.content.relations import Mismatch, conforms, covers, explain_mismatch, intersects, matches
+from octopia.content.values import Value, ValueType, value_type
+
+__all__ = [
+    "And",
+    "Constant",
+    "Disjunction",
+    "Expression",
+    "FALSE",
+    "Filter",
+    "Mismatch",
+    "Not",
+    "Operator",
+    "Or",
+    "Predicate",
+    "Publication",
+    "TRUE",
+    "TextForm",
+    "Value",
+    "ValueType",
+    "conforms",
+    "contains",
+    "covers",
+    "evaluate",
+    "explain_mismatch",
+    "format_expression",
+    "format_filter",
+    "intersects",
+    "like",
+    "matches",
+    "negate",
+    "normalise",
+    "parse_expression",
+    "parse_filter",
+    "suffix",
+    "to_expression",
+    "value_type",
+]

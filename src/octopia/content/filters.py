@@ -1,0 +1,90 @@
+"""Filters and disjunctions: the normal form in which interests are stored, compared and matched.
+
+A filter is a conjunction of predicates; the empty one is TRUE. A disjunction is an OR of filters; the empty one is
+FALSE. Subscriptions and advertisements are disjunctions. Both are checked against the limits when they are built, so
+that one which came over the wire is as small as one that came from a text.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from octopia.content.evaluation import Test
+from octopia.content.limits import DISJUNCTION_FILTERS_MAX, FILTER_PREDICATES_MAX
+from octopia.content.predicates import Operator, Predicate
+from octopia.content.values import Value
+from octopia.errors import FilterTooLarge
+
+
+class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
+    """A conjunction of predicates; with none it is true of every publication.
+
+    The struct has a ``__dict__`` for what is derived from the predicates; it is neither encoded nor pickled.
+    """
+
+    predicates: tuple[Predicate, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_predicate_count(len(self.predicates))
+
+    @functools.cached_property
+    def tests(self) -> tuple[tuple[str, Test], ...]:
+        """Each predicate as an attribute and the test of its value, ready for matching."""
+        return tuple((each.attribute, each.test) for each in self.predicates)
+
+    @functools.cached_property
+    def by_attribute(self) -> Mapping[str, tuple[Predicate, ...]]:
+        """The predicates by attribute, in the order of the filter."""
+        return _by_attribute(self.predicates)
+
+    @functools.cached_property
+    def required(self) -> Mapping[str, tuple[Predicate, ...]]:
+        """The predicates that need their attribute to be there (all but ABSENT), by attribute."""
+        return _by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)
+
+    def attributes(self) -> tuple[str, ...]:
+        """Return the attributes that the filter mentions, each once, in its order."""
+        return tuple(self.by_attribute)
+
+    def matches(self, attributes: Mapping[str, Value]) -> bool:
+        """Tell whether every predicate is true of a publication's attributes."""
+        get = attributes.get
+        for attribute, test in self.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
+            if not test(get(attribute)):
+                return False
+        return True
+
+
+class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
+    """An OR of filters; with none it is true of no publication."""
+
+    filters: tuple[Filter, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_filter_count(len(self.filters))
+
+    def attributes(self) -> tuple[str, ...]:
+        """Return the attributes that any filter mentions, each once, in their order."""
+        return tuple(dict.fromkeys(name for each in self.filters for name in each.attributes()))
+
+
+def check_predicate_count(count: int) -> None:
+    """Refuse more predicates than one filter may have."""
+    if count > FILTER_PREDICATES_MAX:
+        raise FilterTooLarge(f"expected at most {FILTER_PREDICATES_MAX} predicates in a filter, got {count}")
+
+
+def check_filter_count(count: int) -> None:
+    """Refuse more filters than one disjunction may have."""
+    if count > DISJUNCTION_FILTERS_MAX:
+        raise FilterTooLarge(f"expected at most {DISJUNCTION_FILTERS_MAX} filters in the normal form, got {count}")
+
+
+def _by_attribute(predicates: Iterable[Predicate]) -> dict[str, tuple[Predicate, ...]]:
+    grouped: dict[str, tuple[Predicate, ...]] = {}
+    for each in predicates:
+        grouped[each.attribute] = (*grouped.get(each.attribute, ()), each)
+    return grouped

@@ -1,0 +1,96 @@
+"""Printing expressions in the SQL form, so that they read back as the same tree.
+
+Parentheses stand where the tree has a nesting that precedence alone would not give, and nowhere else. LIKE is printed
+with ESCAPE only where a literal % or _ is in the pattern; without ESCAPE a backslash is a character like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+from octopia.content.expressions import And, Constant, Expression, Not, Or, check_size
+from octopia.content.literals import format_name, format_string, format_value, show_value
+from octopia.content.patterns import ESCAPE, Piece, Wildcard, read_pattern, write_pattern
+from octopia.content.predicates import Operator, Predicate, bounds, elements, scalar
+from octopia.content.values import Value
+
+_Writer: TypeAlias = Callable[[Value], str]
+
+
+def format_sql(expression: Expression) -> str:
+    """Print an expression in the SQL form; infinities are refused, having no literal."""
+    check_size(expression)
+    return _format(expression)
+
+
+def describe_predicate(predicate: Predicate) -> str:
+    """Return a predicate for people to read, whatever its operand."""
+    return _format_predicate(predicate, show_value)
+
+
+def _format(expression: Expression) -> str:
+    match expression:
+        case Predicate():
+            return _format_predicate(expression, format_value)
+        case Constant(value):
+            return format_value(value)
+        case And(operands):
+            return " AND ".join(_nested(each, (And, Or)) for each in operands)
+        case Or(operands):
+            return " OR ".join(_nested(each, (Or,)) for each in operands)
+        case Not(Predicate(operator=Operator.BETWEEN) as predicate):
+            return _format_between(predicate, "NOT BETWEEN", format_value)
+        case Not(operand):
+            return f"NOT {_nested(operand, (And, Or))}"
+        case _:
+            assert_never(expression)
+
+
+def _nested(expression: Expression, looser: tuple[type[And] | type[Or], ...]) -> str:
+    """Print an operand, in parentheses where its own operator would not stay within it."""
+    text = _format(expression)
+    return f"({text})" if isinstance(expression, looser) else text
+
+
+def _format_predicate(predicate: Predicate, write: _Writer) -> str:
+    name = format_name(predicate.attribute)
+    match predicate.operator:
+        case Operator.EXISTS:
+            return f"{name} IS NOT NULL"
+        case Operator.ABSENT:
+            return f"{name} IS NULL"
+        case Operator.BETWEEN:
+            return _format_between(predicate, "BETWEEN", write)
+        case Operator.IN | Operator.NOT_IN:
+            listed = ", ".join(map(write, elements(predicate)))
+            return f"{name} {predicate.operator.value.upper()} ({listed})"
+        case Operator.EQ | Operator.NE | Operator.LT | Operator.LE | Operator.GT | Operator.GE:
+            return f"{name} {predicate.operator.value} {write(scalar(predicate))}"
+    keyword = "NOT LIKE" if predicate.operator.name.startswith("NOT_") else "LIKE"
+    return f"{name} {keyword} {_format_pattern(_pieces(predicate))}"
+
+
+def _format_between(predicate: Predicate, keyword: str, write: _Writer) -> str:
+    low, high = bounds(predicate)
+    return f"{format_name(predicate.attribute)} {keyword} {write(low)} AND {write(high)}"
+
+
+def _format_pattern(pieces: tuple[Piece, ...]) -> str:
+    if "%" in pieces or "_" in pieces:
+        return f"{format_string(write_pattern(pieces))} ESCAPE '{ESCAPE}'"
+    return format_string(write_pattern(pieces, escape=""))
+
+
+def _pieces(predicate: Predicate) -> tuple[Piece, ...]:
+    """Return the pattern that LIKE needs to say what the predicate says."""
+    text = str(predicate.operand)
+    match predicate.operator:
+        case Operator.PREFIX | Operator.NOT_PREFIX:
+            return (*text, Wildcard.ANY)
+        case Operator.SUFFIX | Operator.NOT_SUFFIX:
+            return (Wildcard.ANY, *text)
+        case Operator.CONTAINS | Operator.NOT_CONTAINS:
+            return (Wildcard.ANY, *text, Wildcard.ANY)
+        case _:
+            return read_pattern(text, ESCAPE)

@@ -1,0 +1,296 @@
+"""Predicates: ``attribute operator operand``, the leaves of every filter.
+
+A predicate is checked when it is built, so one that exists is well formed. Each meaning has one form: a LIKE that is
+really an equality, a prefix, a suffix or a substring cannot be built as LIKE, and the empty prefix stands for "any
+string", so that SUFFIX and CONTAINS have no empty operand. ``like``, ``suffix`` and ``contains`` choose that form. Two
+predicates are equal only if their operands have the same Python types: ``x = 1`` and ``x = TRUE`` differ.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from octopia.content import evaluation
+from octopia.content.patterns import ESCAPE, Wildcard, read_pattern, write_pattern
+from octopia.content.values import Value, ValueType, check_name, check_value, same_value, shorten, value_type
+from octopia.errors import InvalidFilter
+
+
+class Operator(enum.Enum):
+    """What a predicate asks of its attribute; the values go over the wire and stay as they are."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    BETWEEN = "between"
+    IN = "in"
+    NOT_IN = "not in"
+    PREFIX = "prefix"
+    NOT_PREFIX = "not prefix"
+    SUFFIX = "suffix"
+    NOT_SUFFIX = "not suffix"
+    CONTAINS = "contains"
+    NOT_CONTAINS = "not contains"
+    LIKE = "like"
+    NOT_LIKE = "not like"
+    EXISTS = "exists"
+    ABSENT = "absent"
+
+
+Operand: TypeAlias = int | float | str | bool | tuple[int | float | str | bool, ...] | None
+"""A value; two bounds for BETWEEN; elements for IN; a canonical pattern for LIKE; nothing for EXISTS and ABSENT."""
+
+
+class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """A condition on one attribute, true, false or unknown of a publication.
+
+    The struct has a ``__dict__`` for what is derived from the fields at first use; it is neither encoded nor pickled.
+    """
+
+    attribute: str
+    operator: Operator
+    operand: Operand = None
+
+    def __post_init__(self) -> None:
+        check_name(self.attribute, "in a predicate", InvalidFilter)
+        if not isinstance(self.operator, Operator):
+            raise InvalidFilter(f"expected an Operator, got {type(self.operator).__qualname__} for {self.attribute}")
+        _CHECKS[self.operator](self)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Predicate)
+            and self.attribute == other.attribute
+            and self.operator is other.operator
+            and same_value(self.operand, other.operand)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.attribute, self.operator.value, self.operand))
+
+    @functools.cached_property
+    def test(self) -> evaluation.Test:
+        """The three-valued answer to the attribute's value, or to None where it is missing."""
+        return _TESTS[self.operator](self.operand)
+
+    @functools.cached_property
+    def value_types(self) -> tuple[ValueType, ...]:
+        """The types of the values of which the predicate can be true."""
+        return _value_types(self)
+
+    def evaluate(self, attributes: Mapping[str, Value]) -> bool | None:
+        """Answer true, false or unknown (None) of a publication's attributes."""
+        return self.test(attributes.get(self.attribute))
+
+
+def like(attribute: str, pattern: str, escape: str = "", *, negated: bool = False) -> Predicate:
+    """Build the predicate for LIKE: EQ, PREFIX, SUFFIX or CONTAINS where the pattern says no more than that."""
+    operator, operand = _classify(pattern, escape)
+    positive = Predicate(attribute, operator, operand)
+    return Predicate(attribute, _NEGATIONS[operator], operand) if negated else positive
+
+
+def suffix(attribute: str, text: str) -> Predicate:
+    """Build the predicate for strings that end with the text; every string ends with the empty one."""
+    return Predicate(attribute, Operator.SUFFIX if text else Operator.PREFIX, text)
+
+
+def contains(attribute: str, text: str) -> Predicate:
+    """Build the predicate for strings with the text in them; every string contains the empty one."""
+    return Predicate(attribute, Operator.CONTAINS if text else Operator.PREFIX, text)
+
+
+def negate(predicate: Predicate) -> tuple[Predicate, ...]:
+    """Return predicates of which one is true exactly where the given one is false."""
+    attribute, operand = predicate.attribute, predicate.operand
+    if predicate.operator is Operator.BETWEEN:
+        low, high = bounds(predicate)
+        return Predicate(attribute, Operator.LT, low), Predicate(attribute, Operator.GT, high)
+    return (Predicate(attribute, _NEGATIONS[predicate.operator], operand),)
+
+
+def elements(predicate: Predicate) -> tuple[Value, ...]:
+    """Return the values of an operand that is a tuple."""
+    assert isinstance(predicate.operand, tuple), predicate
+    return predicate.operand
+
+
+def scalar(predicate: Predicate) -> Value:
+    """Return an operand that is a single value."""
+    assert isinstance(predicate.operand, int | float | str), predicate
+    return predicate.operand
+
+
+def bounds(predicate: Predicate) -> tuple[Value, Value]:
+    """Return the two bounds of a BETWEEN."""
+    low, high = elements(predicate)
+    return low, high
+
+
+def _classify(pattern: str, escape: str) -> tuple[Operator, str]:
+    """Return the simplest operator and operand that mean what LIKE with this pattern means."""
+    check_value(pattern, "as a pattern", InvalidFilter)
+    pieces = read_pattern(pattern, escape)
+    begins_open = pieces[:1] == (Wildcard.ANY,)
+    ends_open = pieces[-1:] == (Wildcard.ANY,)
+    inner = pieces[begins_open : len(pieces) - ends_open]
+    if any(isinstance(piece, Wildcard) for piece in inner):
+        return Operator.LIKE, write_pattern(pieces)
+    text = write_pattern(inner, escape="")
+    if not text:
+        # '' matches the empty string only, and % (begins_open and ends_open are then one and the same) any string.
+        return (Operator.PREFIX if begins_open else Operator.EQ), text
+    if begins_open:
+        return (Operator.CONTAINS if ends_open else Operator.SUFFIX), text
+    return (Operator.PREFIX if ends_open else Operator.EQ), text
+
+
+def _value_types(predicate: Predicate) -> tuple[ValueType, ...]:
+    match predicate.operator:
+        case Operator.EXISTS:
+            return tuple(ValueType)
+        case Operator.ABSENT:
+            return ()
+        case Operator.IN:
+            kinds = [value_type(each) for each in elements(predicate)]
+            return tuple(kind for kind in ValueType if kind in kinds)
+        case Operator.NOT_IN:
+            # An element of another type makes it unknown at best, so a mixed NOT IN is never true.
+            kinds = [value_type(each) for each in elements(predicate)]
+            return (kinds[0],) if kinds.count(kinds[0]) == len(kinds) else ()
+        case Operator.BETWEEN:
+            return (value_type(elements(predicate)[0]),)
+    return (value_type(scalar(predicate)),)
+
+
+def _check_any_value(predicate: Predicate) -> None:
+    check_value(predicate.operand, f"in {_place(predicate)}", InvalidFilter)
+
+
+def _check_ordered_value(predicate: Predicate) -> None:
+    _check_any_value(predicate)
+    _refuse_boolean(predicate, predicate.operand)
+
+
+def _check_bounds(predicate: Predicate) -> None:
+    _check_elements(predicate)
+    if len(elements(predicate)) != 2:
+        raise InvalidFilter(f"expected two bounds in {_place(predicate)}, got {len(elements(predicate))}")
+    low, high = map(value_type, elements(predicate))
+    if low is not high:
+        raise InvalidFilter(f"expected two bounds of one type in {_place(predicate)}, got {low.value} and {high.value}")
+    _refuse_boolean(predicate, elements(predicate)[0])
+
+
+def _check_elements(predicate: Predicate) -> None:
+    if type(predicate.operand) is not tuple or not predicate.operand:
+        kind = "an empty tuple" if predicate.operand == () else type(predicate.operand).__qualname__
+        raise InvalidFilter(f"expected a tuple of values in {_place(predicate)}, got {kind}")
+    for each in predicate.operand:
+        check_value(each, f"in {_place(predicate)}", InvalidFilter)
+
+
+def _check_text(predicate: Predicate) -> None:
+    _check_any_value(predicate)
+    if not isinstance(predicate.operand, str):
+        raise InvalidFilter(f"expected a string in {_place(predicate)}, got {shorten(predicate.operand)}")
+
+
+def _check_some_text(predicate: Predicate) -> None:
+    _check_text(predicate)
+    if not predicate.operand:
+        raise InvalidFilter(f"expected some text in {_place(predicate)}, an empty prefix being any string, got ''")
+
+
+def _check_pattern(predicate: Predicate) -> None:
+    _check_text(predicate)
+    operator, operand = _classify(str(predicate.operand), ESCAPE)
+    if operator is not Operator.LIKE:
+        raise InvalidFilter(
+            f"expected a pattern that is no {operator.value} in {_place(predicate)}, got {shorten(operand)}"
+        )
+    if operand != predicate.operand:
+        raise InvalidFilter(f"expected the canonical pattern {shorten(operand)} in {_place(predicate)}")
+
+
+def _check_nothing(predicate: Predicate) -> None:
+    if predicate.operand is not None:
+        raise InvalidFilter(f"expected no operand in {_place(predicate)}, got {shorten(predicate.operand)}")
+
+
+def _refuse_boolean(predicate: Predicate, value: object) -> None:
+    if type(value) is bool:
+        got = str(value).upper()
+        raise InvalidFilter(
+            f"expected a number or a string in {_place(predicate)}, booleans having no order, got {got}"
+        )
+
+
+def _place(predicate: Predicate) -> str:
+    return f"{predicate.attribute} {predicate.operator.value.upper()}"
+
+
+_NEGATIONS = {
+    Operator.EQ: Operator.NE,
+    Operator.LT: Operator.GE,
+    Operator.LE: Operator.GT,
+    Operator.IN: Operator.NOT_IN,
+    Operator.PREFIX: Operator.NOT_PREFIX,
+    Operator.SUFFIX: Operator.NOT_SUFFIX,
+    Operator.CONTAINS: Operator.NOT_CONTAINS,
+    Operator.LIKE: Operator.NOT_LIKE,
+    Operator.EXISTS: Operator.ABSENT,
+}
+_NEGATIONS |= {negation: operator for operator, negation in _NEGATIONS.items()}
+
+_CHECKS: dict[Operator, Callable[[Predicate], None]] = {
+    Operator.EQ: _check_any_value,
+    Operator.NE: _check_any_value,
+    Operator.LT: _check_ordered_value,
+    Operator.LE: _check_ordered_value,
+    Operator.GT: _check_ordered_value,
+    Operator.GE: _check_ordered_value,
+    Operator.BETWEEN: _check_bounds,
+    Operator.IN: _check_elements,
+    Operator.NOT_IN: _check_elements,
+    Operator.PREFIX: _check_text,
+    Operator.NOT_PREFIX: _check_text,
+    Operator.SUFFIX: _check_some_text,
+    Operator.NOT_SUFFIX: _check_some_text,
+    Operator.CONTAINS: _check_some_text,
+    Operator.NOT_CONTAINS: _check_some_text,
+    Operator.LIKE: _check_pattern,
+    Operator.NOT_LIKE: _check_pattern,
+    Operator.EXISTS: _check_nothing,
+    Operator.ABSENT: _check_nothing,
+}
+
+_TESTS: dict[Operator, Callable[[Any], evaluation.Test]] = {
+    Operator.EQ: evaluation.equal,
+    Operator.NE: evaluation.unequal,
+    Operator.LT: evaluation.less,
+    Operator.LE: evaluation.at_most,
+    Operator.GT: evaluation.greater,
+    Operator.GE: evaluation.at_least,
+    Operator.BETWEEN: evaluation.between,
+    Operator.IN: evaluation.member,
+    Operator.NOT_IN: evaluation.not_member,
+    Operator.PREFIX: evaluation.prefix,
+    Operator.NOT_PREFIX: evaluation.not_prefix,
+    Operator.SUFFIX: evaluation.suffix,
+    Operator.NOT_SUFFIX: evaluation.not_suffix,
+    Operator.CONTAINS: evaluation.contains,
+    Operator.NOT_CONTAINS: evaluation.not_contains,
+    Operator.LIKE: evaluation.like,
+    Operator.NOT_LIKE: evaluation.not_like,
+    Operator.EXISTS: evaluation.exists,
+    Operator.ABSENT: evaluation.absent,
+}

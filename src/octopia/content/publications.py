@@ -1,0 +1,105 @@
+"""Publications: named attributes that filters look at, and a payload that nobody but the clients reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from octopia.content.limits import PUBLICATION_ATTRIBUTES_MAX, PUBLICATION_PAYLOAD_BYTES_MAX
+from octopia.content.values import Value, check_name, check_value, same_value, shorten
+from octopia.errors import InvalidPublication
+
+_NUMBER_BYTES = 9
+
+
+class Publication:
+    """An immutable set of attributes with values, at least one, and an opaque payload.
+
+    Two publications are equal if their payloads are and their attributes have equal values of the same Python types, in
+    whatever order.
+    """
+
+    __slots__ = ("_attributes", "_payload", "_size")
+
+    _attributes: Mapping[str, Value]
+    _payload: bytes
+    _size: int
+
+    def __init__(self, attributes: Mapping[str, Value], payload: bytes = b""):
+        copied = _checked_attributes(attributes)
+        _check_payload(payload)
+        self._attributes = copied
+        self._payload = payload
+        self._size = 0
+
+    @classmethod
+    def trusted(cls, attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
+        """Build a publication of data that was checked before; the mapping is kept, not copied."""
+        publication = cls.__new__(cls)
+        publication._attributes = attributes
+        publication._payload = payload
+        publication._size = 0
+        return publication
+
+    @property
+    def attributes(self) -> Mapping[str, Value]:
+        """The values by name; to be read only, never changed."""
+        return self._attributes
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes that travel along unread."""
+        return self._payload
+
+    @property
+    def size(self) -> int:
+        """About how many bytes names, values and payload take when they travel."""
+        if not self._size:
+            content = sum(
+                len(name) + (len(value) if isinstance(value, str) else _NUMBER_BYTES)
+                for name, value in self.attributes.items()
+            )
+            self._size = content + len(self.payload)
+        return self._size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Publication):
+            return NotImplemented
+        mine, theirs = self.attributes, other.attributes
+        return (
+            self.payload == other.payload
+            and len(mine) == len(theirs)
+            and all(name in theirs and same_value(value, theirs[name]) for name, value in mine.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.attributes.items()), self.payload))
+
+    def __repr__(self) -> str:
+        payload = f", payload={shorten(self.payload)}" if self.payload else ""
+        return f"Publication({dict(self.attributes)!r}{payload})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Publication.trusted, (dict(self.attributes), self.payload)
+
+
+def _checked_attributes(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    if not isinstance(attributes, Mapping):
+        raise InvalidPublication(f"expected a mapping of attributes, got {type(attributes).__qualname__}")
+    if not 1 <= len(attributes) <= PUBLICATION_ATTRIBUTES_MAX:
+        raise InvalidPublication(
+            f"expected 1 to {PUBLICATION_ATTRIBUTES_MAX} attributes in a publication, got {len(attributes)}"
+        )
+    copied = dict(attributes)
+    for name, value in copied.items():
+        check_name(name, "in a publication", InvalidPublication)
+        check_value(value, f"for the attribute {name}", InvalidPublication)
+    return copied
+
+
+def _check_payload(payload: bytes) -> None:
+    if type(payload) is not bytes:
+        raise InvalidPublication(f"expected a payload of bytes, got {type(payload).__qualname__}")
+    if len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
+        raise InvalidPublication(
+            f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}"
+        )
