@@ -1,0 +1,163 @@
+"""What the documentation shows is so: its scenarios run, its commands print what it says, its links lead somewhere."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from octopia.cli import app
+from octopia.overlay.files import load_overlay
+from octopia.scenario import load_scenario
+from octopia.simulator.profiles import PAPER, find_profile
+from octopia.simulator.run import run_scenario
+from octopia.trace import COLUMNS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+_PATH = re.compile(r"`((?:src|tests|docs|examples)/[\w./-]+)`")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: str, language: str) -> list[str]:
+    found = _BLOCK.finditer((ROOT / page).read_text())
+    return [each["text"] for each in found if each["language"] == language]
+
+
+def is_scenario(text: str) -> bool:
+    return {"overlay", "client"} <= tomllib.loads(text).keys()
+
+
+def shown_commands(page: str) -> list[tuple[str, str]]:
+    """Return the commands after a dollar sign, each with the output below it."""
+    commands = []
+    for text in blocks(page, "console"):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            commands.append((command, output))
+    return commands
+
+
+def without_trailing_spaces(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def anchors(page: Path) -> list[str]:
+    """Return the names under which the headings of a page can be reached."""
+    prose = _BLOCK.sub("", page.read_text())
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+SCENARIOS = [
+    (page, text)
+    for page in ("README.md", "docs/scenario-files.md")
+    for text in blocks(page, "toml")
+    if is_scenario(text)
+]
+COMMANDS = shown_commands("README.md")
+
+
+def test_there_is_something_to_test():
+    assert len(SCENARIOS) >= 3
+    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "simulate", "explain"]
+    assert len(PAGES) >= 10
+
+
+@pytest.mark.parametrize(("page", "text"), SCENARIOS, ids=[page for page, _ in SCENARIOS])
+def test_scenarios_run_and_deliver_what_they_should(page: str, text: str, tmp_path: Path):
+    file = tmp_path / "shown.toml"
+    file.write_text(text)
+    run = run_scenario(load_scenario(file), check=True)
+    assert run.recorder.deliveries
+    assert run.complaints() == []
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_commands_print_what_the_readme_shows(command: str, output: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(command)
+    assert program == "octopia"
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80", "TERM": "dumb"})
+    assert result.exit_code == 0
+    assert without_trailing_spaces(result.output) == without_trailing_spaces(output)
+
+
+def test_the_readme_shows_the_market_in_full():
+    assert (ROOT / "examples/market.toml").read_text() in blocks("README.md", "toml")
+
+
+def test_the_market_reroutes_because_of_its_own_traffic():
+    scenario = load_scenario(ROOT / "examples/market.toml")
+    assert scenario.links == ()
+    run = run_scenario(scenario, check=True)
+    assert run.complaints() == []
+    assert any(hop.civ for hop in run.recorder.hops)
+    assert [each.publication for each in run.recorder.refused] == [1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_toml_blocks_are_toml(page: Path):
+    for text in blocks(name_of(page), "toml"):
+        tomllib.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path):
+    prose = _BLOCK.sub("", page.read_text())
+    for link in _LINK.finditer(prose):
+        path, _, anchor = link["target"].partition("#")
+        if path.startswith("https:"):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link["target"]
+        assert not anchor or anchor in anchors(target), link["target"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_that_are_named_exist(page: Path):
+    for path in _PATH.findall(page.read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_map_and_the_notes_name_files():
+    for page in ("docs/paper-map.md", "docs/paper-notes.md"):
+        assert len(_PATH.findall((ROOT / page).read_text())) >= 10
+
+
+def test_every_departure_cited_in_the_code_is_explained():
+    explained = re.findall(r"^## (D\d+):", (ROOT / "docs/paper-notes.md").read_text(), re.MULTILINE)
+    assert explained == [f"D{number}" for number in range(1, 11)]
+    for file in sorted(ROOT.glob("src/octopia/**/*.py")):
+        for cited in re.findall(r"\bD\d{1,2}\b", file.read_text()):
+            assert cited in explained, f"{file.name}: {cited}"
+
+
+def test_the_trace_columns_are_all_described_in_order():
+    text = (ROOT / "docs/simulator.md").read_text()
+    table = text.split("| column |")[1].split("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == COLUMNS
+
+
+def test_the_profile_of_the_paper_is_shown_as_it_is(tmp_path: Path):
+    (text,) = blocks("docs/simulator.md", "toml")
+    file = tmp_path / "paper.toml"
+    file.write_text(text)
+    assert find_profile(str(file)).assumptions() | {"description": PAPER.description} == PAPER.assumptions()
+
+
+def test_overlay_files_that_are_shown_can_be_read(tmp_path: Path):
+    shown = [text for text in blocks("docs/overlay-files.md", "toml") if "tree" in tomllib.loads(text)]
+    assert shown
+    for text in shown:
+        file = tmp_path / "overlay.toml"
+        file.write_text(text)
+        load_overlay(file)
