@@ -102,7 +102,8 @@ class Recorder:
             if isinstance(fact.peer, ClientId):
                 self.names.learn(fact.peer, fact.message_id, int(fact.value or 0))
             elif isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
-                self._came_from[fact.message_id, broker.id] = fact.peer
+                # The first arrival counts: a copy that came back must not make a path without end.
+                self._came_from.setdefault((fact.message_id, broker.id), fact.peer)
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Note deliveries and refusals."""

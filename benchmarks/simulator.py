@@ -1,0 +1,390 @@
+"""Measures how fast the simulator carries publications, and what it spends its time on.
+
+The overlay is the paper's S_e (14 regions x 4 clusters) under the ``unit`` profile with dynamic routing, where nothing
+congests. The workload is a made-up stock market: bars of seven attributes, and subscriptions for a box of prices,
+volumes and dates that holds about 2% of the bars. Subscribers come first, then publishers, then publications.
+
+How to read the numbers:
+
+- *message-hops per second* counts publication messages between brokers, *messages per second* everything that brokers
+  handled, requests of clients included; both by the clock on the wall, virtual time does not matter here.
+- *bare events per second* is what an event loop of heapq alone does in the same minute on the same machine, in turns
+  with the simulation: push, pop and call, with as many events as the simulation had. It is the ceiling, and the *ratio*
+  says how far below it the simulator is. Compare ratios between machines, not rates.
+- *matching* is the share of the publishing time that is spent in the matcher: what a better matcher could save.
+- *without matching* is the rate of message-hops in the rest of the time: what there would be if matching cost nothing.
+
+Every delivery is compared with a direct evaluation of the boxes; if one is missing, doubled or wrong, the benchmark
+says so and fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import dataclasses
+import heapq
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from octopia.broker import BrokerSettings, MessageKind
+from octopia.broker.interface import Broker, Fact, Routed
+from octopia.broker.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
+from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
+from octopia.ids import BrokerId, ClientId
+from octopia.matching import SCAN, MatcherFactory
+from octopia.overlay import Scot, parse_tree
+from octopia.simulator.profiles import UNIT
+from octopia.simulator.world import World
+
+SELECTIVITY = 0.02
+POOL = 1_000
+"""The bars that publications and the anchors of subscriptions are drawn from."""
+ANCHORS = 400
+ROUNDS = 5
+BARE_REPEATS = 20
+SUBSCRIBERS_AT_ONCE = 500
+NUMBERS = ("open", "high", "low", "close", "volume", "date")
+
+Box = dict[str, tuple[float, float]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workload:
+    """What is published, by whom, and who wants it; clients are given by their host brokers."""
+
+    publishers: list[BrokerId]
+    subscribers: list[BrokerId]
+    boxes: list[Box]
+    publications: list[tuple[int, Publication]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measurement:
+    """The results; every time is in seconds by the wall clock."""
+
+    brokers: int
+    publishers: int
+    subscribers: int
+    publications: int
+    seed: int
+    selectivity: float
+    deliveries: int
+    setup_s: float
+    setup_messages: int
+    setup_messages_per_s: float
+    publishing_s: float
+    hops: int
+    hops_per_s: float
+    messages: int
+    messages_per_s: float
+    bare_events_per_s: float
+    hops_to_bare_ratio: float
+    hops_per_s_without_matching: float
+    matching_share: float
+
+
+# The workload.
+
+
+def draw_workload(brokers: Sequence[BrokerId], sizes: argparse.Namespace) -> Workload:
+    """Draw publications and subscriptions from one market."""
+    rng = random.Random(sizes.seed)
+    pool = list(draw_bars(rng, POOL))
+    boxes = draw_boxes(rng, pool)
+    publications = [
+        (rng.randrange(sizes.publishers), Publication(rng.choice(pool), payload=str(number).encode()))
+        for number in range(sizes.publications)
+    ]
+    return Workload(
+        publishers=[rng.choice(brokers) for _ in range(sizes.publishers)],
+        subscribers=[rng.choice(brokers) for _ in range(sizes.subscribers)],
+        boxes=[next(boxes) for _ in range(sizes.subscribers)],
+        publications=publications,
+    )
+
+
+def draw_bars(rng: random.Random, count: int) -> Iterator[dict[str, Value]]:
+    """Draw daily bars of symbols whose prices wander, each from a level of its own."""
+    symbols = {f"S{number:03}": rng.lognormvariate(4.0, 0.8) for number in range(100)}
+    for _ in range(count):
+        symbol = rng.choice(list(symbols))
+        opening = symbols[symbol]
+        closing = symbols[symbol] = opening * rng.lognormvariate(0.0, 0.02)
+        yield {
+            "symbol": symbol,
+            "open": round(opening, 2),
+            "high": round(max(opening, closing) * (1 + rng.expovariate(100)), 2),
+            "low": round(min(opening, closing) * (1 - min(rng.expovariate(100), 0.5)), 2),
+            "close": round(closing, 2),
+            "volume": round(rng.lognormvariate(13.0, 1.0)),
+            "date": rng.randint(20_180_101, 20_181_231),
+        }
+
+
+def draw_boxes(rng: random.Random, pool: Sequence[dict[str, Any]]) -> Iterator[Box]:
+    """Draw boxes around an anchor and the bars nearest to it in rank space, as many as the selectivity says.
+
+    Distance is the largest difference of ranks over all numbers. A box around all bars within some distance holds no
+    others (but for ties), so that its share of the pool is known in advance.
+    """
+    ranks = [_ranks(pool, name) for name in NUMBERS]
+    anchors = rng.sample(range(len(pool)), ANCHORS)
+    nearest: dict[int, list[int]] = {}
+    wanted = SELECTIVITY * len(pool)
+    while True:
+        anchor = rng.choice(anchors)
+        if anchor not in nearest:
+            distances = [max(abs(rank[each] - rank[anchor]) for rank in ranks) for each in range(len(pool))]
+            nearest[anchor] = sorted(range(len(pool)), key=distances.__getitem__)
+        size = round(rng.uniform(0.5 * wanted, 1.5 * wanted))
+        inside = [pool[each] for each in nearest[anchor][:size]]
+        yield {name: (min(bar[name] for bar in inside), max(bar[name] for bar in inside)) for name in NUMBERS}
+
+
+def _ranks(pool: Sequence[dict[str, Any]], name: str) -> list[int]:
+    values = sorted(bar[name] for bar in pool)
+    return [bisect.bisect_left(values, bar[name]) for bar in pool]
+
+
+def interest_of(box: Box) -> Disjunction:
+    """Return the subscription for a box."""
+    predicates = tuple(Predicate(name, Operator.BETWEEN, bounds) for name, bounds in box.items())
+    return Disjunction((Filter(predicates),))
+
+
+def offer_of_bars() -> Disjunction:
+    """Return the advertisement of every publisher."""
+    numbers = tuple(Predicate(name, Operator.GT, 0) for name in NUMBERS)
+    return Disjunction((Filter((Predicate("symbol", Operator.EXISTS), *numbers)),))
+
+
+# What is measured.
+
+
+class Stopwatch:
+    """Adds up the time between its entries and exits."""
+
+    def __init__(self) -> None:
+        self.total_s = 0.0
+        self._since = 0.0
+
+    def __enter__(self) -> None:
+        self._since = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.total_s += time.perf_counter() - self._since
+
+
+def timed(matchers: MatcherFactory, stopwatch: Stopwatch) -> MatcherFactory:
+    """Return the same matchers, with the time that they take for publications on a stopwatch."""
+
+    class TimedSubscriptions(matchers.subscriptions):  # type: ignore[misc, name-defined]
+        def match_many(self, publications: Sequence[Publication]) -> Any:
+            with stopwatch:
+                return super().match_many(publications)
+
+    class TimedAdvertisements(matchers.advertisements):  # type: ignore[misc, name-defined]
+        def conforming(self, publication: Publication, link: Any) -> Any:
+            with stopwatch:
+                return super().conforming(publication, link)
+
+    return MatcherFactory(TimedSubscriptions, TimedAdvertisements)
+
+
+class Receipts:
+    """An observer that keeps who received what, as (publication, subscriber)."""
+
+    def __init__(self) -> None:
+        self.received: Counter[tuple[int, int]] = Counter()
+        self.replies = 0
+
+    def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
+        """Brokers tell nothing here: the trace is off."""
+
+    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        """Note a delivery; the handle of a subscription is the number of its subscriber."""
+        if not isinstance(reply, Deliver):
+            raise SystemExit(f"expected deliveries only, got {reply} for {client}")
+        self.replies += 1
+        self.received.update((int(reply.publication.payload), handle) for handle in reply.handles)
+
+
+def messages_sent(world: World) -> Counter[MessageKind]:
+    """Count the messages between brokers so far."""
+    sent: Counter[MessageKind] = Counter()
+    for broker in world.brokers.values():
+        sent.update(broker.counters.sent)
+    return sent
+
+
+def set_up(world: World, workload: Workload, progress: Progress) -> None:
+    """Let all subscribers subscribe, then all publishers advertise."""
+    task = progress.add_task("subscribing", total=len(workload.subscribers))
+    for number, broker in enumerate(workload.subscribers):
+        client = world.attach(f"S{number}", broker)
+        world.request(client, SubscribeRequest(number, interest_of(workload.boxes[number])))
+        if number % SUBSCRIBERS_AT_ONCE == 0:
+            world.run()
+            progress.update(task, completed=number)
+    world.run()
+    progress.update(task, completed=len(workload.subscribers))
+    for number, broker in enumerate(workload.publishers):
+        client = world.attach(f"P{number}", broker)
+        world.request(client, AdvertiseRequest(0, offer_of_bars()))
+    world.run()
+
+
+def publish(world: World, numbered: Sequence[tuple[int, tuple[int, Publication]]]) -> None:
+    """Publish, and let everything arrive."""
+    for number, (publisher, publication) in numbered:
+        world.request(ClientId(f"P{publisher}"), PublishRequest(number, publication, world.agenda.now_ms))
+    world.run()
+
+
+def run_bare_loop(events: int) -> None:
+    """Do with heapq what any discrete-event simulation must: push, pop and call, a thousand events being planned."""
+    heap: list[tuple[int, int, Callable[[int], None], int]] = []
+    ahead = min(events, 1_000)
+
+    def nothing(argument: int) -> None:
+        """Take the call."""
+
+    for number in range(ahead):
+        heapq.heappush(heap, (number * 7919 % 1_000, number, nothing, number))
+    for number in range(ahead, events):
+        time_ns, _, action, argument = heapq.heappop(heap)
+        action(argument)
+        heapq.heappush(heap, (time_ns + number * 7919 % 1_000, number, nothing, number))
+    while heap:
+        _, _, action, argument = heapq.heappop(heap)
+        action(argument)
+
+
+# The result is checked.
+
+
+def expected_receipts(workload: Workload) -> set[tuple[int, int]]:
+    """Find out by comparing numbers with bounds who must receive what."""
+    boxes = [list(box.items()) for box in workload.boxes]
+    return {
+        (number, subscriber)
+        for number, (_, publication) in enumerate(workload.publications)
+        for subscriber, box in enumerate(boxes)
+        if all(low <= publication.attributes[name] <= high for name, (low, high) in box)  # type: ignore[operator]
+    }
+
+
+def check_receipts(received: Counter[tuple[int, int]], expected: set[tuple[int, int]]) -> None:
+    """End the program with an error unless everybody received what they must, once."""
+    missing, needless = expected - received.keys(), received.keys() - expected
+    doubled = sum(1 for times in received.values() if times > 1)
+    if missing or needless or doubled or received.total() != len(expected):
+        raise SystemExit(
+            f"WRONG: expected {len(expected)} deliveries, got {received.total()}: {len(missing)} are missing, "
+            f"{len(needless)} are needless, {doubled} came more than once"
+        )
+
+
+def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
+    """Set up, publish in rounds that take turns with the bare loop, and check what arrived."""
+    scot = Scot(parse_tree("paper:se"), 4)
+    workload = draw_workload(scot.brokers, sizes)
+    setting_up, publishing, matching, bare = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
+    receipts = Receipts()
+    world = World(scot, BrokerSettings(), UNIT, sizes.seed, [receipts], matchers=timed(SCAN, matching))
+    with setting_up:
+        set_up(world, workload, progress)
+    set_up_sent = messages_sent(world)
+    bare_events = 0
+    numbered = list(enumerate(workload.publications))
+    task = progress.add_task("publishing", total=len(numbered))
+    for start in range(ROUNDS):
+        before = messages_sent(world).total() + receipts.replies
+        with publishing:
+            publish(world, numbered[start::ROUNDS])
+        progress.update(task, advance=len(numbered[start::ROUNDS]))
+        events = messages_sent(world).total() + receipts.replies - before + len(numbered[start::ROUNDS])
+        with bare:
+            for _ in range(BARE_REPEATS):
+                run_bare_loop(events)
+        bare_events += events * BARE_REPEATS
+    expected = expected_receipts(workload)
+    check_receipts(receipts.received, expected)
+    sent = messages_sent(world) - set_up_sent
+    setup_messages = set_up_sent.total() + sizes.subscribers + sizes.publishers
+    messages = sent.total() + sizes.publications
+    hops = sent[MessageKind.PUBLICATION]
+    return Measurement(
+        brokers=len(scot.brokers),
+        publishers=sizes.publishers,
+        subscribers=sizes.subscribers,
+        publications=sizes.publications,
+        seed=sizes.seed,
+        selectivity=len(expected) / (sizes.publications * sizes.subscribers),
+        deliveries=receipts.received.total(),
+        setup_s=setting_up.total_s,
+        setup_messages=setup_messages,
+        setup_messages_per_s=setup_messages / setting_up.total_s,
+        publishing_s=publishing.total_s,
+        hops=hops,
+        hops_per_s=hops / publishing.total_s,
+        messages=messages,
+        messages_per_s=messages / publishing.total_s,
+        bare_events_per_s=bare_events / bare.total_s,
+        hops_to_bare_ratio=(hops / publishing.total_s) / (bare_events / bare.total_s),
+        hops_per_s_without_matching=hops / (publishing.total_s - matching.total_s),
+        matching_share=matching.total_s / publishing.total_s,
+    )
+
+
+def describe(result: Measurement) -> Iterator[str]:
+    """Write the results for people."""
+    yield f"S_e, {result.brokers} brokers, {result.publishers} publishers, {result.subscribers} subscribers"
+    yield f"selectivity          {result.selectivity:12.2%}   (wanted: {SELECTIVITY:.0%})"
+    yield f"set-up               {result.setup_s:12.2f} s ({result.setup_messages_per_s:,.0f} messages per second)"
+    yield f"publishing           {result.publishing_s:12.2f} s ({result.publications} publications)"
+    yield f"message-hops         {result.hops_per_s:12,.0f} per second ({result.hops} in all)"
+    yield f"messages             {result.messages_per_s:12,.0f} per second ({result.messages} in all)"
+    yield f"bare heapq events    {result.bare_events_per_s:12,.0f} per second"
+    yield f"ratio                {result.hops_to_bare_ratio:12.5f} message-hops per bare event"
+    yield f"matching             {result.matching_share:12.1%} of the publishing time"
+    yield f"without matching     {result.hops_per_s_without_matching:12,.0f} message-hops per second"
+    yield f"deliveries           {result.deliveries:12,} checked one by one: all right"
+
+
+def positive(text: str) -> int:
+    """Read a number of things."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
+    return number
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Measure the simulator on the paper's overlay S_e.")
+    parser.add_argument("--publications", type=positive, default=40, help="how many (default: %(default)s)")
+    parser.add_argument("--subscribers", type=positive, default=10_000, help="how many (default: %(default)s)")
+    parser.add_argument("--publishers", type=positive, default=100, help="how many (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the workload (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    sizes = parser.parse_args(arguments)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        result = measure(sizes, progress)
+    if sizes.json:
+        print(json.dumps(dataclasses.asdict(result)))
+    else:
+        print("\n".join(describe(result)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

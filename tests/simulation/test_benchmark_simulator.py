@@ -1,0 +1,52 @@
+"""The simulator benchmark in a size that takes no time, so that it cannot rot."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from octopia.matching import scan
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "simulator.py"
+TINY = ["--publishers", "5", "--subscribers", "100", "--publications", "12"]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benchmark_of_the_simulator", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_its_numbers_are_those_of_the_workload(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmark.main([*TINY, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["brokers"] == 56
+    # A subscription takes 13 messages on S_e and an advertisement 3; bits are set by at most 3 more.
+    least = 100 * 14 + 5 * 4
+    assert least <= result["setup_messages"] <= least + 5 * 3
+    assert 0.01 < result["selectivity"] < 0.04
+    assert result["deliveries"] == round(result["selectivity"] * 100 * 12)
+    assert result["messages"] == result["hops"] + 12
+    assert 0 < result["matching_share"] < 1
+
+
+def test_it_prints_a_table_for_people(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmark.main(TINY) == 0
+    assert "message-hops" in capsys.readouterr().out
+
+
+def test_it_fails_loudly_if_deliveries_are_wrong(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    matches = scan.matches
+    monkeypatch.setattr(scan, "matches", lambda interest, each: each.payload != b"3" and matches(interest, each))
+    with pytest.raises(SystemExit, match="are missing"):
+        benchmark.main(TINY)

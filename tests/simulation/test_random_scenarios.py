@@ -1,0 +1,321 @@
+"""Random scenarios against an oracle that shares no code with routing (the promises of static and dynamic routing).
+
+Every publication is delivered exactly once to whoever wants it and to nobody else, under any congestion, and its copies
+take no more than the paths allow. A failure prints the command that replays it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import replay_scenario
+from delivery_oracle import SECOND_OPINION, Outcome, play
+from random_scenarios import Family, draw_scenario, family_of
+
+from octopia.broker import Case, ClusterIndexVector, Decision, Forward, publishing, subscribing
+from octopia.broker.dynamic_routing import route_dynamically
+from octopia.broker.messages import CivSet, CivUnset, Message, Publish, PublishRequest
+from octopia.broker.queues import OutputQueue
+from octopia.broker.state import State
+from octopia.broker.static_routing import RoutingView, Wanted
+from octopia.broker.tables import CltEntry
+from octopia.content import And, Disjunction, Expression, Not, Or, Publication
+from octopia.ids import ClientId
+from octopia.matching import Match, scan
+from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeItem
+from octopia.settings import Algorithm
+
+ROOT = Path(__file__).parents[2]
+
+ORDINARY = range(1_000)
+SOAK = range(1_000, 101_000)
+
+
+def chunks(seeds: range, size: int) -> list[object]:
+    """Divide seeds into parameters of a test."""
+    starts = range(seeds.start, seeds.stop, size)
+    return [pytest.param(range(start, start + size), id=f"{start}-{start + size - 1}") for start in starts]
+
+
+def expect_no_complaints(seed: int, *, check: bool = False) -> Outcome:
+    """Play a seed; if anything is wrong with it, fail with the command that replays it."""
+    command = f"replay with: {replay_scenario.replay_command(seed, check=check)}"
+    try:
+        outcome = play(draw_scenario(seed), check=check)
+    except Exception as error:
+        raise AssertionError(f"seed {seed} raised {error!r}\n{command}") from error
+    if outcome.complaints:
+        some = "\n".join(outcome.complaints[:20])
+        pytest.fail(f"seed {seed}, {len(outcome.complaints)} complaints\n{some}\n{command}", pytrace=False)
+    return outcome
+
+
+@pytest.mark.parametrize("seeds", chunks(ORDINARY, 25))
+def test_everybody_gets_what_they_want_exactly_once(seeds: range) -> None:
+    for seed in seeds:
+        expect_no_complaints(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seeds", chunks(SOAK, 200))
+def test_everybody_gets_what_they_want_in_very_many_scenarios(seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
+    publications = sum(expect_no_complaints(seed).publications for seed in seeds)
+    # With several workers nobody sees this, and the percentage that pytest prints after each row of dots has to do.
+    with capsys.disabled():
+        print(f" seeds {seeds.start} to {seeds.stop - 1} of {SOAK.stop - 1}: {publications} publications, all right")
+
+
+@pytest.mark.parametrize("seeds", chunks(range(50), 10))
+def test_invariants_hold_after_every_step(seeds: range) -> None:
+    for seed in seeds:
+        expect_no_complaints(seed, check=True)
+
+
+def test_every_case_is_taken_where_congestion_emerges() -> None:
+    """No verdict is forced in these scenarios: rates and bursts alone bring about all three cases of Alg. 4."""
+    cases: Counter[Case] = Counter()
+    for seed in (each for each in ORDINARY if family_of(each) is Family.EMERGENT):
+        drawn = draw_scenario(seed)
+        items = [*drawn.scenario.links, *(each.item for phase in drawn.phases for each in phase)]
+        changes = [item for item in items if isinstance(item, LinkChange)]
+        assert all(change.verdict is None and change.queue_length is None for change in changes)
+        cases += expect_no_complaints(seed).cases
+        if min(cases[case] for case in Case) >= 100:
+            return
+    pytest.fail(f"congestion emerged too rarely: {dict(cases)}")
+
+
+def test_a_seed_always_tells_the_same_story() -> None:
+    for seed in range(6):
+        one, other = (play(draw_scenario(seed)).run.to_json() for _ in range(2))
+        assert msgspec.json.encode(one) == msgspec.json.encode(other)
+
+
+# What is drawn.
+
+
+def nodes(expression: Expression) -> list[Expression]:
+    """Return all nodes of an expression tree."""
+    match expression:
+        case And(operands) | Or(operands):
+            return [expression, *(node for each in operands for node in nodes(each))]
+        case Not(operand):
+            return [expression, *nodes(operand)]
+        case _:
+            return [expression]
+
+
+def test_scenarios_are_as_varied_as_they_should_be() -> None:
+    drawn = [draw_scenario(seed) for seed in range(150)]
+    scenarios = [each.scenario for each in drawn]
+    assert {len(each.overlay.scot.regions) for each in scenarios} == set(range(1, 8))
+    assert {each.overlay.scot.clusters for each in scenarios} == set(range(1, 7))
+    assert {each.routing.algorithm for each in scenarios} == {Algorithm.STATIC, Algorithm.DYNAMIC}
+    assert {each.profile for each in scenarios} == {"unit", "paper"}
+    assert any(len({client.broker for client in each.clients}) < len(each.clients) for each in scenarios)
+    kinds = {type(node) for each in drawn for interest in each.interests.values() for node in nodes(interest)}
+    assert {And, Or, Not} <= kinds
+    items = [happening.item for each in drawn for phase in each.phases for happening in phase]
+    assert len({type(item) for item in items}) == 6
+    initial = [item for each in scenarios for client in each.clients for item in client.items]
+    assert {item.ordered for item in initial if isinstance(item, AdvertiseItem)} == {True, False}
+    assert any(isinstance(item, SubscribeItem) and item.client.startswith("P") for item in initial)
+    mixed = [{isinstance(each.item, PublishItem) for each in phase} for each in drawn for phase in each.phases]
+    assert {True, False} in mixed, "some requests overlap with publications"
+
+
+# The oracle complains when there is reason to.
+
+
+def rerouted(change: Callable[[Decision, Wanted, RoutingView], Decision]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Make a defect: dynamic routing whose decisions are changed."""
+
+    def router(wanted: Wanted, at: RoutingView) -> Decision:
+        return change(route_dynamically(wanted, at), wanted, at)
+
+    def defect(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(publishing.ROUTERS, Algorithm.DYNAMIC, router)
+
+    defect.__name__ = change.__name__
+    return defect
+
+
+@rerouted
+def drop_one_copy(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    return Decision(decision.forwards[:-1], decision.case)
+
+
+@rerouted
+def send_one_copy_twice(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    return Decision((*decision.forwards, *decision.forwards[-1:]), decision.case)
+
+
+@rerouted
+def leave_bits_of_free_clusters_set(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    forwards = [Forward(each.link, each.publication_civ and wanted.targets) for each in decision.forwards]
+    return Decision(tuple(forwards), decision.case)
+
+
+@rerouted
+def forget_waiting_clusters(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    return Decision(tuple(Forward(each.link) for each in decision.forwards), decision.case)
+
+
+@rerouted
+def send_to_the_uninterested(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    if not wanted.targets:
+        return decision
+    sent = {each.link for each in decision.forwards}
+    others = [each for each in at._state.neighbourhood.primary_neighbours if each not in sent]
+    return Decision((*decision.forwards, *map(Forward, others[:1])), decision.case)
+
+
+@rerouted
+def write_into_a_table(decision: Decision, wanted: Wanted, at: RoutingView) -> Decision:
+    for entry in at._state.clt:
+        entry.civ = ClusterIndexVector(0, entry.civ.clusters)
+    return decision
+
+
+def route_static_publications_dynamically(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(publishing.ROUTERS, Algorithm.STATIC, route_dynamically)
+
+
+def send_to_every_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    route = publishing.route_from_client
+
+    def broadcast(
+        state: State, publisher: ClientId, publication: Publish, advertisements: list[CltEntry], match: Match
+    ) -> None:
+        everywhere = state.civ_of(*range(state.neighbourhood.clusters))
+        route(state, publisher, publication, [dataclasses.replace(e, civ=everywhere) for e in advertisements], match)
+
+    monkeypatch.setattr(publishing, "route_from_client", broadcast)
+
+
+def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(queue: OutputQueue, now_ms: float, classes: int = -1) -> Message | None:
+        if queue._control:
+            return queue._control.popleft()
+        lane = queue._oldest_lane(classes)
+        if lane is None:
+            return None
+        queue.window.roll(now_ms)
+        queue.window.left += 1
+        queue._size -= 1
+        return lane.pop()[1]
+
+    monkeypatch.setattr(OutputQueue, "take", take)
+
+
+def never_clear_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = State.send_civ_updates
+
+    def send_sets(state: State, update: type[CivSet] | type[CivUnset], entries: list[CltEntry]) -> None:
+        if update is CivSet:
+            send(state, update, entries)
+
+    monkeypatch.setattr(State, "send_civ_updates", send_sets)
+
+
+def refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accept(state: State, publisher: ClientId, request: PublishRequest) -> tuple[Publish, list[CltEntry]] | str:
+        own = [entry for entry in state.clt if entry.last_hop == publisher]
+        publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
+        return (publication, own) if own else "it has no advertisement"
+
+    monkeypatch.setattr(publishing, "accept", accept)
+
+
+def forget_to_unsubscribe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribing, "on_unsubscribe", lambda state, sender, message: None)
+
+
+def match_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "matches", lambda interest, publication: True)
+
+
+def match_the_first_filter_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def matches(interest: Disjunction, publication: Publication) -> bool:
+        return any(each.matches(publication.attributes) for each in interest.filters[:1])
+
+    monkeypatch.setattr(scan, "matches", matches)
+
+
+@pytest.mark.parametrize(
+    ("defect", "sentence"),
+    [
+        (drop_one_copy, "which wants it"),
+        (drop_one_copy, "did not enter cluster"),
+        (send_one_copy_twice, "was delivered 2 times"),
+        (send_one_copy_twice, "came to broker"),
+        (leave_bits_of_free_clusters_set, "entered cluster"),
+        (forget_waiting_clusters, "did not enter cluster"),
+        (send_to_the_uninterested, "for nothing"),
+        (send_to_every_cluster, "where nobody intersects"),
+        (write_into_a_table, "changed the tables"),
+        (route_static_publications_dynamically, "hops where static routing takes"),
+        (route_static_publications_dynamically, "static routing took a case"),
+        (take_the_newest, "after"),
+        (never_clear_bits, "but the clusters are"),
+        (refuse_nothing, "was not refused"),
+        (match_everything, "which does not want it"),
+        (forget_to_unsubscribe, "still holds"),
+        (match_the_first_filter_only, "which wants it"),
+        (match_the_first_filter_only, "false positives"),
+    ],
+)
+def test_a_broken_broker_does_not_pass(
+    defect: Callable[[pytest.MonkeyPatch], None], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    complaints = (each for seed in range(90) for each in play(draw_scenario(seed)).complaints)
+    assert any(sentence in each and not each.startswith(SECOND_OPINION) for each in complaints), "nobody said so"
+
+
+@pytest.mark.parametrize("defect", [drop_one_copy, send_one_copy_twice, match_everything])
+def test_the_checkers_of_the_simulator_notice_too(
+    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    complaints = (each for seed in range(90) for each in play(draw_scenario(seed)).complaints)
+    assert any(each.startswith(SECOND_OPINION) for each in complaints)
+
+
+# Replaying.
+
+
+def test_an_error_names_the_command_that_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(wanted: Wanted, at: RoutingView) -> Decision:
+        raise LookupError("no link")
+
+    for algorithm in (Algorithm.STATIC, Algorithm.DYNAMIC):
+        monkeypatch.setitem(publishing.ROUTERS, algorithm, fail)
+    with pytest.raises(AssertionError, match=r"no link(.|\n)*replay_scenario.py 1 --check$"):
+        expect_no_complaints(1, check=True)
+
+
+def test_a_failure_names_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        drop_one_copy(patch)
+        seed = next(seed for seed in range(90) if play(draw_scenario(seed)).complaints)
+        with pytest.raises(pytest.fail.Exception) as failure:
+            expect_no_complaints(seed)
+        command = shlex.split(str(failure.value).rpartition("replay with: ")[2])
+        assert replay_scenario.main(command[2:]) == 1
+        assert "which wants it\n" in capsys.readouterr().out
+    # The command works from the root of the repository, where the broker is not broken.
+    replayed = subprocess.run([sys.executable, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert replayed.returncode == 0, replayed.stderr
+    assert f"seed {seed}, " in replayed.stdout
+    assert replayed.stdout.endswith("no complaints\n")
