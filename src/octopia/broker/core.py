@@ -259,6 +259,12 @@ class OctopiaBroker:
 
     def _on_publications(self, sender: BrokerId, run: list[Publish]) -> None:
         state = self._state
+        for publication in run:
+            carried = publication.publication_civ
+            if carried is not None and carried.bits >> state.neighbourhood.clusters:
+                raise ProtocolViolation(
+                    f"{publication.id} came from {sender} with {carried}, which names no cluster here"
+                )
         matches = state.prt.match_many([each.publication for each in run])
         placed: dict[int, int] = {}
         for publication, match in zip(run, matches, strict=True):
@@ -287,6 +293,10 @@ class OctopiaBroker:
                 advertising.on_civ_update(state, sender, message)
             case Subscribe() | Unsubscribe():
                 self._require(sender, LinkKind.ALINK, message)
+                if message.id.host_broker.cluster != state.cluster:
+                    raise ProtocolViolation(
+                        f"{sender} may speak of its own cluster's subscriptions only, not of {message.id}"
+                    )
                 self._trace_receive(sender, message)
                 if isinstance(message, Subscribe):
                     subscribing.on_subscribe(state, sender, message)

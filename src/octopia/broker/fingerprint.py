@@ -6,11 +6,13 @@ left out; dictionaries are written in order of their keys, so that neither histo
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from typing import Any
 
 import msgspec
 
+from octopia.broker.interface import Detail
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import Client, State
 from octopia.broker.tables import CltEntry, PrtEntry
@@ -28,6 +30,7 @@ def describe(state: State) -> list[Any]:
     return [
         state.id,
         state.incarnation,
+        dataclasses.asdict(dataclasses.replace(state.settings, detail=Detail.OFF)),
         [state.next_advertisement, state.next_subscription, state.next_publication, state.next_version],
         [_advertisement(entry) for entry in sorted(state.clt, key=lambda entry: entry.id)],
         [_subscription(entry) for entry in sorted(state.prt, key=lambda entry: entry.id)],

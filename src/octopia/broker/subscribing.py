@@ -32,8 +32,9 @@ def on_subscribe(state: State, sender: BrokerId, message: Subscribe) -> None:
 
 
 def on_unsubscribe(state: State, sender: BrokerId, message: Unsubscribe) -> None:
-    """Forget a subscription of this cluster and pass that on."""
-    if message.id in state.prt:
+    """Forget a subscription of this cluster and pass that on, if it came from the sender."""
+    entry = state.prt.get(message.id)
+    if entry is not None and entry.last_hop == sender:
         _remove_and_spread(state, sender, message)
 
 

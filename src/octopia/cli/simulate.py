@@ -15,7 +15,7 @@ import typer
 
 from octopia.broker import Detail
 from octopia.cli.output import console, print_json, print_run
-from octopia.errors import InternalError
+from octopia.errors import InternalError, UsageError
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
@@ -99,13 +99,20 @@ def _sinks(folder: Path | None, wanted: TraceFormat) -> Iterator[list[TraceSink]
     with contextlib.ExitStack() as stack:
         sinks: list[TraceSink] = []
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_folder(folder)
             if wanted is not TraceFormat.PARQUET:
                 sinks.append(stack.enter_context(JsonLines(folder / "trace.jsonl")))
             # Without pyarrow "both" quietly means what can be had; asked for by name, Parquet must be there.
             if wanted is TraceFormat.PARQUET or (wanted is TraceFormat.BOTH and importlib.util.find_spec("pyarrow")):
                 sinks.append(stack.enter_context(Parquet(folder / "trace.parquet")))
         yield sinks
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"expected a folder for the trace that can be made, got {folder}: {error.strerror}") from None
 
 
 def _write_manifest(run: Run, folder: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
 from octopia.broker.interface import Detail, Fact
 from octopia.broker.messages import ClientReply
-from octopia.content import Publication, explain_mismatch, format_filter, matches
+from octopia.content import Disjunction, Filter, Publication, explain_mismatch, format_filter, matches
 from octopia.errors import UsageError
 from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
 from octopia.scenario import Scenario
@@ -79,14 +79,20 @@ def _opening(run: Run, number: int) -> Iterator[str]:
 
 
 def _offers(run: Run, number: int, publication: Publication) -> Iterator[str]:
-    """Say of each advertisement of a publisher why a publication does not conform to it."""
+    """Say of each advertisement of a publisher why a publication does not conform to it, filter by filter."""
     for name, offer in run.ledger.offers_at(number):
-        reasons = [str(each) for each in explain_mismatch(offer, publication) if each.answer is False]
-        undeclared = [
-            each for each in publication.attributes if all(each not in one.attributes() for one in offer.filters)
-        ]
-        reasons += [f"it does not declare {each}" for each in undeclared]
-        yield f"    {name} ({format_filter(offer)}): {'; '.join(reasons)}"
+        reasons = "; or ".join(", ".join(_objections(each, publication)) for each in offer.filters)
+        yield f"    {name} ({format_filter(offer)}): {reasons or 'it allows nothing'}"
+
+
+def _objections(declared: Filter, publication: Publication) -> Iterator[str]:
+    """Say which attributes a filter does not declare, and which of its predicates fail on those that are carried."""
+    for attribute in publication.attributes:
+        predicates = [each for each in declared.predicates if each.attribute == attribute]
+        if not predicates:
+            yield f"it does not declare {attribute}"
+        for predicate in predicates:
+            yield from map(str, explain_mismatch(Disjunction((Filter((predicate,)),)), publication))
 
 
 def _journey(run: Run, steps: Sequence[_Step]) -> Iterator[str]:

@@ -174,6 +174,8 @@ class World:
 
     def _pump(self, wire: Wire) -> None:
         """Let a wire take all that it can carry now."""
+        if isinstance(wire.target, ClientId) and self._client_wires.get(wire.target) is not wire:
+            return  # The client has left; another of its name has a wire of its own.
         broker = self._nodes[wire.source].broker
         if not wire.interval_ns and not self.profile.bandwidth_mbit_s:
             self._send(wire, self._take_all(broker, wire.target))

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+
+from octopia.broker.messages import CivSet, Deliver, Message, Unsubscribe, Version
+from octopia.content import Publication
+from octopia.errors import InvalidFile, UsageError
+from octopia.ids import PublicationId, SubscriptionId
+from octopia.simulator.profiles import PAPER, UNIT, Profile, find_profile, size_bytes
+from support import advertise, at, offer, pub, publish, say, subscribe, want
+
+COSTLY = Profile(
+    "costly",
+    "",
+    message_us=1000.0,
+    match_us=100.0,
+    match_per_subscription_us=10.0,
+    select_us=1.0,
+    intersect_per_entry_us=0.5,
+)
+
+
+def test_profiles_are_found_by_name():
+    assert find_profile("unit") is UNIT
+    assert find_profile("paper") is PAPER
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r'unit, paper, or a \.toml file, got "fast"'):
+        find_profile("fast")
+
+
+def test_in_the_unit_profile_brokers_take_no_time():
+    assert not UNIT.brokers_take_time
+    assert PAPER.brokers_take_time
+    assert Profile("p", "", select_us=1.0).brokers_take_time
+    assert Profile("p", "", intersect_per_entry_us=1.0).brokers_take_time
+
+
+@pytest.mark.parametrize(
+    ("message", "expected_us"),
+    [
+        (publish("a.0", 0, x=1), 1000 + 100 + 10 * 6 + 1),
+        (say(0, x=1), 1000 + 100 + 10 * 6 + 1),
+        (subscribe("a.0", 0, "x > 0"), 1000 + 0.5 * 4),
+        (want(0, "x > 0"), 1000 + 0.5 * 4),
+        (Unsubscribe(SubscriptionId(at("a.0"), 1, 0)), 1000 + 0.5 * 4),
+        (advertise("a.0", 0, "x > 0"), 1000 + 0.5 * 6),
+        (offer(0, "x > 0"), 1000 + 0.5 * 6),
+        (CivSet((), Version(1, 1)), 1000),
+    ],
+)
+def test_what_a_message_costs_a_broker_depends_on_the_table_it_searches(message: Message, expected_us: float):
+    assert COSTLY.service_us(message, clt=4, prt=6) == expected_us
+
+
+def test_only_publications_occupy_a_link():
+    profile = Profile("p", "", bandwidth_mbit_s=8.0)
+    message = publish("a.0", 0, x=1)
+    delivery = Deliver(PublicationId(at("a.0"), 1, 0), pub(x=1), (0,), 0, 0.0)
+    assert profile.transmission_us(message) == profile.transmission_us(delivery) == 50.0
+    assert profile.transmission_us(subscribe("a.0", 0, "x > 0")) == 0.0
+    assert UNIT.transmission_us(message) == 0.0
+
+
+def test_the_size_of_a_publication_grows_with_names_texts_and_payload():
+    assert size_bytes(pub(x=1)) == 50
+    assert size_bytes(pub(name="abc")) == 47
+    assert size_bytes(Publication({"x": 1}, b"12345")) == 55
+
+
+class TestFromAFile:
+    def write(self, folder: Path, text: str) -> str:
+        path = folder / "mine.toml"
+        path.write_text(text)
+        return str(path)
+
+    def test_what_is_left_out_costs_nothing(self, tmp_path: Path):
+        profile = find_profile(self.write(tmp_path, "link_delay_ms = 2\nmachines = 3\n"))
+        assert profile == Profile("mine", "read from mine.toml", link_delay_ms=2.0, machines=3)
+
+    def test_every_cost_can_be_given(self, tmp_path: Path):
+        costs = {key: value for key, value in PAPER.assumptions().items() if key not in ("name", "description")}
+        costs["jitter_ms"] = 0.5
+        text = 'name = "n"\ndescription = "d"\n' + "".join(f"{key} = {value}\n" for key, value in costs.items())
+        assert find_profile(self.write(tmp_path, text)).assumptions() == {"name": "n", "description": "d", **costs}
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("link_dely_ms = 1\n", 'got "link_dely_ms" (did you mean "link_delay_ms"?)'),
+            ("link_delay_ms = -1\n", "expected link_delay_ms to be a finite number of at least 0, got -1"),
+            ("jitter_ms = nan\n", "expected jitter_ms to be a finite number of at least 0, got nan"),
+            ('match_us = "fast"\n', 'got the text "fast"'),
+            ("machines = 1.5\n", "expected machines to be an integer of at least 0, got 1.5"),
+            ("name = \n", "line 1, column"),
+        ],
+    )
+    def test_errors_name_the_file_and_the_key(self, tmp_path: Path, text: str, says: str):
+        with pytest.raises(InvalidFile) as caught:
+            find_profile(self.write(tmp_path, text))
+        assert str(caught.value).startswith("mine.toml")
+        assert says in str(caught.value)
+
+    def test_a_missing_file(self, tmp_path: Path):
+        with pytest.raises(InvalidFile, match="got none"):
+            find_profile(str(tmp_path / "none.toml"))
