@@ -1,0 +1,305 @@
+"""The session of one end of a link.
+
+Theory of operation
+-------------------
+
+A link is carried by one connection after another; a connection may break at any time, and loses what was on its way.
+The session makes of them a link that carries every message once and in order, for as long as both ends live.
+
+- *Sequence.* A message gets the next number when it is first written, and is kept until it is acknowledged. Control
+  and data share one sequence, so that order on the wire is order.
+- *Acceptance.* A frame is accepted if it carries the number that is due, and handed to the broker at once, whose
+  input outlives the connection. Earlier numbers are duplicates, later ones came out of order: both are ignored. All
+  frames up to the last accepted one are acknowledged together.
+- *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
+  may take it below zero. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
+  its window. They are restated with every acknowledgement and in every greeting, so that none is ever lost. Control
+  is exempt.
+- *Reconnecting.* Both ends greet with their incarnation, the incarnation of the other that they knew, and the last
+  number they accepted. If both remember each other, everything after that number is written again. If one lost its
+  memory, the sequence starts anew; what was written and not acknowledged is dropped and counted, since the other may
+  have passed it on before it died.
+- *Silence.* Who has nothing to say for a while repeats the last acknowledgement; whoever hears nothing for longer
+  takes the connection for broken. Where frames can vanish without the connection breaking, what is not acknowledged
+  in time is written again.
+
+The session reads no clock and holds no socket: time comes with every input, items to be written are drained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import deque
+from collections.abc import Sequence
+
+from octopia.broker.interface import ALL_CLASSES, CONTROL_ONLY
+from octopia.broker.messages import Message, Publish, PublishRequest, size_of
+from octopia.link.frames import CONTROL, Ack, Frame, Grant, Hello, Item
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """How a link behaves; ``retransmit_ms`` of 0 trusts the connection to lose nothing but all."""
+
+    window_bytes: int = 64 * 1024
+    heartbeat_ms: float = 500.0
+    suspicion_ms: float = 2000.0
+    retransmit_ms: float = 0.0
+
+
+class Status(enum.Enum):
+    """Where a session stands: without a connection, greeting over a new one, or carrying."""
+
+    DOWN = "down"
+    GREETING = "greeting"
+    UP = "up"
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What items from the other end amount to: messages for the broker, and whether the link came up."""
+
+    messages: list[Message] = dataclasses.field(default_factory=list)
+    came_up: bool = False
+
+
+class Session:
+    """One end of a link, from the first connection to the end of this incarnation."""
+
+    def __init__(self, incarnation: int, settings: LinkSettings):
+        self._incarnation = incarnation
+        self._settings = settings
+        self.status = Status.DOWN
+        self.dropped_unacknowledged = 0
+        # What this end sends.
+        self._next_sequence = 1
+        self._kept: deque[Frame] = deque()
+        self._sent_bytes: dict[int, int] = {}
+        self._grant = Grant(0, 0, ())
+        self._granted_bytes: dict[int, int] = {}
+        self._exhausted = 0
+        # What this end receives.
+        self._peer_incarnation = 0
+        self._accepted = 0
+        self._unplaced: dict[int, deque[int]] = {}
+        self._placed_bytes: dict[int, int] = {}
+        self._grants = 1
+        self._outlived: dict[int, int] = {}
+        self._accepts_data = True
+        # What is due.
+        self._outbox: list[Item] = []
+        self._ack_is_due = False
+        self._last_written_ms = 0.0
+        self._last_heard_ms = 0.0
+        self._last_progress_ms = 0.0
+
+    # The connection.
+
+    def connected(self, now_ms: float) -> None:
+        """Greet over a new connection; an older one is forgotten."""
+        self.status = Status.GREETING
+        self._last_heard_ms = now_ms
+        self._outbox = [self._hello(is_answer=False)]
+
+    def disconnected(self) -> bool:
+        """Forget the connection, and tell whether the link was up."""
+        was_up = self.status is Status.UP
+        self.status = Status.DOWN
+        self._outbox = []
+        self._ack_is_due = False
+        return was_up
+
+    def receive(self, items: Sequence[Item], now_ms: float) -> Outcome:
+        """Take what came over the connection."""
+        outcome = Outcome()
+        if self.status is Status.DOWN:
+            return outcome
+        self._last_heard_ms = now_ms
+        for item in items:
+            match item:
+                case Hello():
+                    self._on_hello(item, now_ms)
+                    outcome.came_up = True
+                case Frame() if self.status is Status.UP:
+                    self._on_frame(item, outcome)
+                case Ack() if self.status is Status.UP:
+                    self._on_ack(item, now_ms)
+                case _:
+                    pass  # Nothing counts before the greeting; it will be written again.
+        return outcome
+
+    # What the broker wants to send, and has done with what it got.
+
+    @property
+    def classes(self) -> int:
+        """The data classes that may be written now, as the mask that a broker's ``take`` wants."""
+        if self.status is not Status.UP or not self._grant.window_bytes:
+            return CONTROL_ONLY
+        return ALL_CLASSES & ~self._exhausted
+
+    @property
+    def is_up(self) -> bool:
+        """Whether messages can be written."""
+        return self.status is Status.UP
+
+    def send(self, message: Message, now_ms: float) -> None:
+        """Write a message."""
+        traffic_class, size = _class_and_size(message)
+        frame = Frame(self._next_sequence, message, traffic_class, size)
+        self._next_sequence += 1
+        if not self._kept:
+            self._last_progress_ms = now_ms
+        self._kept.append(frame)
+        self._outbox.append(frame)
+        if traffic_class != CONTROL:
+            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + size
+            self._note_credit(traffic_class)
+
+    def placed(self, traffic_class: int, frames: int) -> None:
+        """Return the credit of the oldest frames of a class, whose copies are all in output queues."""
+        for _ in range(frames):
+            if self._outlived.get(traffic_class):
+                self._outlived[traffic_class] -= 1
+                continue
+            size = self._unplaced[traffic_class].popleft()
+            self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
+        self._grants += 1
+        self._ack_is_due = True
+
+    def accept_data(self, accepts: bool) -> None:
+        """Open or close the window: a broker that is not ready for publications grants no credit."""
+        if accepts != self._accepts_data:
+            self._accepts_data = accepts
+            self._grants += 1
+            self._ack_is_due = True
+
+    # What is to be written, and when.
+
+    def drain(self, now_ms: float) -> list[Item]:
+        """Hand over what is to be written now."""
+        if self._ack_is_due and self.status is Status.UP:
+            self._outbox.append(Ack(self._accepted, self._own_grant()))
+            self._ack_is_due = False
+        items, self._outbox = self._outbox, []
+        if items:
+            self._last_written_ms = now_ms
+        return items
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When ``wake`` must be called at the latest, or None."""
+        if self.status is Status.DOWN:
+            return None
+        due = [self._last_heard_ms + self._settings.suspicion_ms]
+        if self.status is Status.UP:
+            due.append(self._last_written_ms + self._settings.heartbeat_ms)
+            if self._kept and self._settings.retransmit_ms:
+                due.append(self._last_progress_ms + self._settings.retransmit_ms)
+        return min(due)
+
+    @property
+    def awaits_acknowledgement(self) -> bool:
+        """Whether something was written that the other end is not known to have."""
+        return bool(self._kept)
+
+    def wake(self, now_ms: float) -> bool:
+        """Do what is due; return False if the other end was silent for too long: the connection must be given up."""
+        if self.status is Status.DOWN:
+            return True
+        if now_ms >= self._last_heard_ms + self._settings.suspicion_ms:
+            return False
+        if self.status is Status.UP:
+            if now_ms >= self._last_written_ms + self._settings.heartbeat_ms:
+                self._ack_is_due = True
+            retransmit_ms = self._settings.retransmit_ms
+            if self._kept and retransmit_ms and now_ms >= self._last_progress_ms + retransmit_ms:
+                self._outbox.extend(self._kept)
+                self._last_progress_ms = now_ms
+        return True
+
+    # How items are handled.
+
+    def _on_hello(self, hello: Hello, now_ms: float) -> None:
+        peer_is_new = hello.incarnation != self._peer_incarnation
+        if peer_is_new:
+            self._forget_received()
+            self._peer_incarnation = hello.incarnation
+            self._forget_sent()
+        elif hello.knows_incarnation == self._incarnation:
+            self._acknowledge(hello.accepted)
+        self._take_grant(hello.grant)
+        if self.status is Status.UP and not hello.is_answer:
+            # The other end began anew over a connection that we took for sound: greet again.
+            self._outbox = [self._hello(is_answer=True)]
+        self.status = Status.UP
+        self._outbox.extend(self._kept)
+        self._last_progress_ms = now_ms
+
+    def _on_frame(self, frame: Frame, outcome: Outcome) -> None:
+        self._ack_is_due = True
+        if frame.sequence != self._accepted + 1:
+            return
+        self._accepted = frame.sequence
+        if frame.traffic_class != CONTROL:
+            self._unplaced.setdefault(frame.traffic_class, deque()).append(frame.size_bytes)
+        outcome.messages.append(frame.message)
+
+    def _on_ack(self, ack: Ack, now_ms: float) -> None:
+        if self._acknowledge(ack.accepted):
+            self._last_progress_ms = now_ms
+        self._take_grant(ack.grant)
+
+    def _acknowledge(self, accepted: int) -> bool:
+        before = len(self._kept)
+        while self._kept and self._kept[0].sequence <= accepted:
+            self._kept.popleft()
+        return len(self._kept) < before
+
+    def _forget_sent(self) -> None:
+        """Start a new sequence; what the other end may or may not have passed on is dropped."""
+        self.dropped_unacknowledged += sum(frame.traffic_class != CONTROL for frame in self._kept)
+        self._kept.clear()
+        self._next_sequence = 1
+        self._sent_bytes.clear()
+        self._granted_bytes.clear()
+        self._grant = Grant(0, 0, ())
+        self._exhausted = 0
+
+    def _forget_received(self) -> None:
+        """Expect a new sequence; the broker still works on frames of the old one, and will report them placed."""
+        for traffic_class, sizes in self._unplaced.items():
+            self._outlived[traffic_class] = self._outlived.get(traffic_class, 0) + len(sizes)
+        self._unplaced.clear()
+        self._placed_bytes.clear()
+        self._accepted = 0
+
+    def _hello(self, *, is_answer: bool) -> Hello:
+        return Hello(self._incarnation, self._peer_incarnation, self._accepted, self._own_grant(), is_answer)
+
+    def _own_grant(self) -> Grant:
+        window = self._settings.window_bytes if self._accepts_data else 0
+        return Grant(self._grants, window, tuple(sorted(self._placed_bytes.items())))
+
+    def _take_grant(self, grant: Grant) -> None:
+        if grant.number < self._grant.number:
+            return
+        self._grant = grant
+        self._granted_bytes = dict(grant.placed_bytes)
+        for traffic_class in self._sent_bytes:
+            self._note_credit(traffic_class)
+
+    def _note_credit(self, traffic_class: int) -> None:
+        granted = self._granted_bytes.get(traffic_class, 0) + self._grant.window_bytes
+        if self._sent_bytes[traffic_class] < granted:
+            self._exhausted &= ~(1 << traffic_class)
+        else:
+            self._exhausted |= 1 << traffic_class
+
+
+def _class_and_size(message: Message) -> tuple[int, int]:
+    if isinstance(message, Publish):
+        return message.traffic_class, size_of(message)
+    if isinstance(message, PublishRequest):
+        return 0, size_of(message)
+    return CONTROL, 0
