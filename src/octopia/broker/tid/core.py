@@ -1,0 +1,289 @@
+"""The TID broker: the rival that OctopiA is compared with.
+
+Theory of operation
+-------------------
+
+To a driver this broker is like the other: inputs in, effects out, output queues of its own. To its neighbours it speaks
+another language, and it takes the overlay for a general graph with cycles: all neighbours are alike, and served in the
+order of their ids.
+
+What keeps publications from running in circles are trees. An advertisement floods the overlay; the links over which it
+first reached every broker form a tree, and the advertisement's id names it: the tree id, TID. The SRT remembers the
+tree as a last hop towards the publisher. A subscription climbs the tree of every advertisement that it intersects, one
+copy bound to each TID, and the PRT of the brokers on the way remembers them with the last hop towards the subscriber. A
+publication is bound to one TID at its host broker, and descends that tree wherever a copy bound to it matches.
+
+Messages are handled one at a time, in order:
+
+==================  =============  ============================================================================
+message             from           what the broker does
+==================  =============  ============================================================================
+AdvertiseRequest    client         name the tree, store, flood; bind local subscriptions that intersect
+TidAdvertise        any neighbour  the same, but not back; a second copy is discarded
+SubscribeRequest    client         store unbound; for each intersecting advertisement store and send a bound copy
+TidSubscribe        any neighbour  store, send on to the advertisement's last hop; stop where that is withdrawn
+UnsubscribeRequest  client         forget it and all its bound copies, tell each hop that some were sent to
+TidUnsubscribe      any neighbour  forget the copies that came from there, tell each hop that some were sent to
+Un…advertise        as above       forget the advertisement and all that is bound to it, flood; stop where unknown
+PublishRequest      client         refuse, or bind to the lowest conforming TID; deliver and route
+TidPublish          any neighbour  deliver and route by content and TID
+==================  =============  ============================================================================
+
+With static routing a publication keeps its TID; every interested client gets it once, because a tree has no second way
+to anybody. With dynamic routing a broker may change the TID of a copy whose next link is congested, if the same
+subscription is also stored under another TID with a better last hop. That makes duplicates possible, which the edge
+drops, and in bad cases loops, which the hop limit ends; both are counted, and nothing else is lost while links are up
+and advertisements stay. What nobody can choose is a path that no tree happens to offer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import assert_never
+
+from octopia.broker import clients
+from octopia.broker.civ import ClusterIndexVector
+from octopia.broker.common import BrokerSettings
+from octopia.broker.deliveries import tell_cut_off
+from octopia.broker.interface import (
+    ALL_CLASSES,
+    Effects,
+    Fact,
+    Overflow,
+    Placed,
+    Routed,
+    Verdict,
+)
+from octopia.broker.messages import (
+    ClientRequest,
+    Message,
+    PublishRequest,
+)
+from octopia.broker.queues import LinkStatus
+from octopia.broker.tid import advertising, invariants, publishing, subscribing
+from octopia.broker.tid.fingerprint import fingerprint
+from octopia.broker.tid.messages import (
+    TidAdvertise,
+    TidMessage,
+    TidPublish,
+    TidSubscribe,
+    TidUnadvertise,
+    TidUnsubscribe,
+)
+from octopia.broker.tid.state import TidCounters, TidState
+from octopia.broker.tid.tables import Prt, Srt, Unbound
+from octopia.errors import ProtocolViolation
+from octopia.ids import BrokerId, ClientId, Peer
+from octopia.matching import SCAN, MatcherFactory
+from octopia.overlay.neighbourhood import Neighbourhood
+
+VERBS: clients.Verbs[TidState] = clients.Verbs(
+    advertise=advertising.advertise_for_client,
+    unadvertise=advertising.unadvertise_for_client,
+    subscribe=subscribing.subscribe_for_client,
+    unsubscribe=subscribing.unsubscribe_for_client,
+)
+"""How this kind of broker serves its clients."""
+
+
+class TidBroker:
+    """A broker that routes by tree ids, statically (TID-S) or dynamically (TID-D)."""
+
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        settings: BrokerSettings,
+        incarnation: int = 1,
+        matchers: MatcherFactory = SCAN,
+    ):
+        self._state = TidState(
+            neighbourhood,
+            # Nothing orders the queues of a general cyclic overlay, so that bounded ones could wait for each other.
+            dataclasses.replace(settings, queue_capacity=0),
+            incarnation,
+            srt=Srt(matchers.advertisements()),
+            prt=Prt(matchers.subscriptions),
+            unbound=Unbound(matchers.subscriptions()),
+        )
+
+    # Inputs.
+
+    def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
+        """Take note of a new client."""
+        effects = self._state.begin(now_ms)
+        self._state.attach(client, overflow)
+        return effects
+
+    def detach(self, client: ClientId, now_ms: float) -> Effects:
+        """Withdraw all that a client issued, and forget it; what waited for it is lost."""
+        effects = self._state.begin(now_ms)
+        if client in self._state.clients:
+            clients.withdraw_everything(self._state, VERBS, client)
+            self._state.forget_client(client)
+        return effects
+
+    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Handle the messages that arrived together over one link, in order."""
+        state = self._state
+        effects = state.begin(now_ms)
+        state.recent.append((now_ms, peer, batch))
+        try:
+            if isinstance(peer, ClientId):
+                self._receive_from_client(peer, batch)
+            else:
+                self._receive_from_broker(peer, batch)
+        except ProtocolViolation as violation:
+            effects.violation = violation
+        for client in effects.cut_off:
+            clients.withdraw_everything(state, VERBS, client)
+            tell_cut_off(state, client)
+        return effects
+
+    def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
+        """Take the next message for a link: control first, then data, if the mask lets class 0 through."""
+        return self._state.take(peer, now_ms, classes)
+
+    def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
+        return self._state.begin(now_ms)
+
+    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
+        return self._state.begin(now_ms)
+
+    def wake(self, now_ms: float) -> Effects:
+        """Do what is due; nothing in this broker waits for time to pass."""
+        return self._state.begin(now_ms)
+
+    def drain_effects(self) -> Effects | None:
+        """Return None: queues are unbounded, so that taking from them sets nothing free."""
+        return None
+
+    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
+        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
+        self._state.begin(now_ms)
+        self._state.force(peer, verdict, queue_length)
+
+    # What can be asked.
+
+    @property
+    def id(self) -> BrokerId:
+        """Which broker this is."""
+        return self._state.id
+
+    @property
+    def state(self) -> TidState:
+        """The state, for invariants and reports; drivers leave it alone."""
+        return self._state
+
+    @property
+    def counters(self) -> TidCounters:
+        """What it has counted."""
+        return self._state.counters
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When ``wake`` must be called at the latest: never."""
+        return None
+
+    @property
+    def recent_inputs(self) -> list[str]:
+        """The last inputs, oldest first, as one line each."""
+        return self._state.recent_inputs
+
+    @property
+    def accepts_data(self) -> bool:
+        """Whether this broker is ready for publications: always."""
+        return True
+
+    def waits_for(self, peer: Peer) -> int:
+        """Count the publications that wait for a link."""
+        return len(self._state.queues[peer])
+
+    def table_sizes(self) -> dict[str, int]:
+        """Count the entries of each routing table: bound copies in the PRT; this broker has no CLT."""
+        return {"clt": 0, "prt": len(self._state.prt), "srt": len(self._state.srt)}
+
+    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
+        """Return the Link Status Table."""
+        return self._state.link_status_table(now_ms)
+
+    def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
+        """Return None: this broker knows no CIVs."""
+        return None
+
+    def check(self) -> None:
+        """Raise InvariantBroken if something that must always hold does not."""
+        invariants.check(self)
+
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Hand over the facts since the last call."""
+        return self._state.drain_facts()
+
+    def fingerprint(self) -> str:
+        """Digest the whole state: equal states give equal texts, in any process."""
+        return fingerprint(self._state)
+
+    # Dispatch.
+
+    def _receive_from_broker(self, sender: BrokerId, batch: Sequence[Message]) -> None:
+        state = self._state
+        if sender not in state.queues:
+            raise ProtocolViolation(f"broker {self.id} has no neighbour {sender}")
+        publications = 0
+        for message in batch:
+            if not isinstance(message, TidMessage):
+                raise ProtocolViolation(f"a {type(message).__name__} cannot come from broker {sender}")
+            state.trace_receive(sender, message)
+            self._on_message(sender, message)
+            publications += isinstance(message, TidPublish)
+        if publications:
+            state.effects.placed.append(Placed(sender, 0, publications))
+
+    def _on_message(self, sender: BrokerId, message: TidMessage) -> None:
+        state = self._state
+        match message:
+            case TidPublish():
+                publishing.route(state, sender, message)
+            case TidAdvertise():
+                advertising.on_advertise(state, sender, message)
+                self._trace_tables()
+            case TidUnadvertise():
+                advertising.on_unadvertise(state, sender, message)
+                self._trace_tables()
+            case TidSubscribe():
+                subscribing.on_subscribe(state, sender, message)
+                self._trace_tables()
+            case TidUnsubscribe():
+                subscribing.on_unsubscribe(state, sender, message)
+                self._trace_tables()
+            case _:
+                assert_never(message)
+
+    def _receive_from_client(self, client: ClientId, batch: Sequence[Message]) -> None:
+        state = self._state
+        if client not in state.clients:
+            raise ProtocolViolation(f"client {client} is not attached to broker {self.id}")
+        publications = 0
+        for message in batch:
+            if state.clients[client].is_cut_off:
+                break
+            if not isinstance(message, ClientRequest):
+                raise ProtocolViolation(f"a {type(message).__name__} cannot come from client {client}")
+            self._on_request(client, message)
+            publications += isinstance(message, PublishRequest)
+        if publications:
+            state.effects.placed.append(Placed(client, 0, publications))
+
+    def _on_request(self, client: ClientId, request: ClientRequest) -> None:
+        if isinstance(request, PublishRequest):
+            publishing.publish_for_client(self._state, client, request)
+        else:
+            clients.on_request(self._state, VERBS, client, request)
+            self._trace_tables()
+
+    def _trace_tables(self) -> None:
+        """Note the sizes of both tables: what changes the one often changes the other."""
+        self._state.trace_table("srt", len(self._state.srt))
+        self._state.trace_table("prt", len(self._state.prt))

@@ -1,0 +1,42 @@
+"""Deliveries to local clients, once for each subscription.
+
+Under dynamic routing several copies of one publication may reach an edge broker, in different trees and for different
+subscriptions. Each subscription gets the first; the others are dropped and counted. What a broker remembers for that is
+bounded: a copy that comes after very many other publications counts as new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from octopia.broker.deliveries import deliver_to
+from octopia.broker.tid.messages import TidPublish
+from octopia.broker.tid.state import TidState
+from octopia.broker.tid.tables import BoundCopy
+from octopia.ids import ClientId, SubscriptionId
+
+REMEMBERED_PUBLICATIONS = 65_536
+"""For how many publications an edge broker knows which of its subscriptions got them."""
+
+
+def deliver_locally(state: TidState, publication: TidPublish, matched: Sequence[BoundCopy]) -> None:
+    """Queue one delivery for each interested client, naming all of its matching subscriptions that lack it."""
+    local = {copy.subscription: copy.last_hop for copy in matched if isinstance(copy.last_hop, ClientId)}
+    if state.is_dynamic and local:
+        new = _note_delivered(state, publication, list(local))
+        local = {subscription: local[subscription] for subscription in new}
+    deliver_to(state, publication, local)
+
+
+def _note_delivered(
+    state: TidState, publication: TidPublish, subscriptions: Sequence[SubscriptionId]
+) -> list[SubscriptionId]:
+    """Return those of the subscriptions that have not had the publication yet, and note that now they have."""
+    before = state.delivered.get(publication.id, ())
+    new = [each for each in subscriptions if each not in before]
+    state.counters.duplicate_deliveries_dropped += len(subscriptions) - len(new)
+    if new:
+        state.delivered[publication.id] = (*before, *new)
+    if len(state.delivered) > REMEMBERED_PUBLICATIONS:
+        del state.delivered[next(iter(state.delivered))]
+    return new

@@ -1,0 +1,46 @@
+"""A canonical digest of the state of a broker that routes by tree ids.
+
+The counterpart of ``octopia.broker.fingerprint``: what only tells of the past is left out, and dictionaries are written
+in order of their keys, except where their own order decides what is forgotten first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from octopia.broker.fingerprint import describe_client, describe_queue, describe_settings, digest
+from octopia.broker.tid.state import TidState
+
+
+def fingerprint(state: TidState) -> str:
+    """Return the digest of a broker's state as 32 hexadecimal digits."""
+    return digest(describe(state))
+
+
+def describe(state: TidState) -> list[Any]:
+    """Return all that determines a broker's future as nested lists in canonical order."""
+    return [
+        state.id,
+        state.incarnation,
+        describe_settings(state.settings),
+        [state.next_advertisement, state.next_subscription, state.next_publication],
+        [
+            [entry.tid, entry.offer, str(entry.last_hop), entry.ordered]
+            for entry in sorted(state.srt, key=lambda entry: entry.tid)
+        ],
+        [tid for _, tid in sorted(state.srt.latest.items())],
+        [
+            [copy.subscription, copy.tid, copy.interest, str(copy.last_hop)]
+            for copy in sorted(state.prt, key=lambda copy: (copy.subscription, copy.tid))
+        ],
+        [
+            [subscription.id, subscription.interest, str(subscription.subscriber)]
+            for subscription in sorted(state.unbound, key=lambda subscription: subscription.id)
+        ],
+        [
+            [str(peer), describe_queue(queue, state.now_ms)]
+            for peer, queue in sorted(state.queues.items(), key=lambda item: str(item[0]))
+        ],
+        [[str(client), describe_client(known)] for client, known in sorted(state.clients.items())],
+        list(state.delivered.items()),
+    ]

@@ -1,0 +1,85 @@
+"""Which links a publication takes next, and under which TIDs (paper section 2; Li, Muthusamy and Jacobsen).
+
+Static routing (TID-S) keeps to the tree: a copy goes to the last hop of every bound copy that matched. Dynamic routing
+(TID-D) does the same while these links are free. For a subscription behind a congested link it looks at the other
+copies of that subscription which are stored here, bound to other TIDs: one of them may have come over a better link,
+and the publication then changes to its tree. Such a tree need not belong to the same publisher.
+
+Two subscriptions behind one congested link may part here, and a tree that is joined may serve others who are served
+already; so there can be several copies, one for each next hop and TID, and the same subscription may be reached by two.
+
+Like all routing, this reads and decides, and changes no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from octopia.broker.tid.messages import Tid
+from octopia.broker.tid.tables import BoundCopy
+from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+
+
+class Path(msgspec.Struct, frozen=True, order=True):
+    """One copy of a publication: the neighbour it goes to, and the TID that it carries."""
+
+    next_hop: BrokerId
+    tid: Tid
+
+
+class PathView(Protocol):
+    """All that the choice of paths may know about the broker it runs at."""
+
+    def congested(self, link: BrokerId) -> bool:
+        """Tell whether the link to a neighbour is congested now."""
+
+    def queue_length(self, link: BrokerId) -> int:
+        """Return the length of the output queue to a neighbour."""
+
+    def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
+        """Return all bound copies of some subscriptions that are stored here, each by TID."""
+
+
+def paths_of(matched: Sequence[BoundCopy], came_from: Peer) -> dict[SubscriptionId, Path]:
+    """Return the path towards every subscription that matched and is not local, never back to where it came from."""
+    return {
+        copy.subscription: Path(copy.last_hop, copy.tid)
+        for copy in matched
+        if isinstance(copy.last_hop, BrokerId) and copy.last_hop != came_from
+    }
+
+
+def select_statically(matched: Sequence[BoundCopy], came_from: Peer) -> list[Path]:
+    """Keep to the tree; one copy a next hop."""
+    return distinct(paths_of(matched, came_from))
+
+
+def select_dynamically(matched: Sequence[BoundCopy], came_from: Peer, at: PathView) -> list[Path]:
+    """Keep to the tree where its links are free, and change to other trees where that helps."""
+    paths = paths_of(matched, came_from)
+    held_up = [subscription for subscription, path in paths.items() if at.congested(path.next_hop)]
+    if held_up:
+        copies = at.copies_of(held_up)
+        for subscription in held_up:
+            paths[subscription] = _best(paths[subscription], copies[subscription], came_from, at)
+    return distinct(paths)
+
+
+def distinct(paths: Mapping[SubscriptionId, Path]) -> list[Path]:
+    """Return each path once, by next hop and TID: subscriptions share copies."""
+    return sorted(dict.fromkeys(paths.values()))
+
+
+def _best(chosen: Path, copies: Sequence[BoundCopy], came_from: Peer, at: PathView) -> Path:
+    """Return a free path with the shortest queue, else one whose queue is shorter than the chosen one's, else that."""
+    others = [
+        Path(copy.last_hop, copy.tid)
+        for copy in copies
+        if not isinstance(copy.last_hop, ClientId) and copy.last_hop not in (chosen.next_hop, came_from)
+    ]
+    free = [path for path in others if not at.congested(path.next_hop)]
+    shorter = [path for path in others if at.queue_length(path.next_hop) < at.queue_length(chosen.next_hop)]
+    return min(free or shorter or [chosen], key=lambda path: (at.queue_length(path.next_hop), path))

@@ -1,0 +1,91 @@
+"""What happens to a publication at one broker that routes by tree ids (paper section 2).
+
+The host broker binds it to the TID of one advertisement; from there on every broker matches content and TID, serves its
+own clients and passes copies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from octopia.broker.clients import refuse
+from octopia.broker.messages import PublishRequest
+from octopia.broker.tid.deliveries import deliver_locally
+from octopia.broker.tid.messages import TidPublish
+from octopia.broker.tid.path_selection import Path, select_dynamically, select_statically
+from octopia.broker.tid.state import TidState
+from octopia.broker.tid.tables import BoundCopy
+from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.settings import PathSelection
+
+
+class View:
+    """The view of a broker that the choice of paths gets: it reads everything and changes one counter."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: TidState):
+        self._state = state
+
+    def congested(self, link: BrokerId) -> bool:
+        """Apply Eq. 3 to the queue of a link."""
+        return self._state.queues[link].congested(self._state.now_ms)
+
+    def queue_length(self, link: BrokerId) -> int:
+        """Return the length of a queue."""
+        return self._state.queues[link].length
+
+    def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
+        """Find bound copies as the settings say; both ways find the same, and count what they read."""
+        state = self._state
+        if state.settings.routing.path_selection is PathSelection.LINEAR:
+            state.counters.entries_scanned += len(state.prt)
+            return state.prt.scan_for(subscriptions)
+        found = {each: state.prt.copies_of(each) for each in subscriptions}
+        state.counters.entries_scanned += sum(map(len, found.values()))
+        return found
+
+
+def publish_for_client(state: TidState, publisher: ClientId, request: PublishRequest) -> None:
+    """Bind a local publisher's publication to a TID, the lowest that conforms, and route it; or refuse it."""
+    advertisements = state.srt.conforming(request.publication, publisher)
+    if not advertisements:
+        reason = "it conforms to none of its publisher's advertisements"
+        refuse(state, publisher, TidPublish.kind, request.sequence, reason)
+        return
+    tid = advertisements[0].tid
+    publication = TidPublish(state.mint_publication(), request.publication, tid, 0, request.published_ms)
+    state.trace_request(
+        publisher, publication.kind, publication.id, request.sequence, published_ms=request.published_ms
+    )
+    route(state, publisher, publication)
+
+
+def route(state: TidState, came_from: Peer, publication: TidPublish) -> None:
+    """Serve local subscribers, and send copies on."""
+    advertisement = state.srt.get(publication.tid)
+    if advertisement is None:
+        state.counters.orphaned += 1
+        state.trace_drop(publication, None, 1, "its tree has been withdrawn")
+        return
+    matched = state.prt.matching(publication.publication, publication.tid)
+    deliver_locally(state, publication, matched)
+    if state.is_dynamic and not advertisement.ordered:
+        paths = select_dynamically(matched, came_from, View(state))
+    else:
+        paths = select_statically(matched, came_from)
+    if publication.hop < state.settings.hop_limit:
+        _forward(state, publication, paths)
+    elif paths:
+        state.counters.over_hop_limit += len(paths)
+        limit = state.settings.hop_limit
+        reason = f"its {len(paths)} copies would go beyond the hop limit of {limit}"
+        state.trace_drop(publication, None, len(paths), reason)
+
+
+def _forward(state: TidState, publication: TidPublish, paths: Sequence[Path]) -> None:
+    hop = publication.hop + 1
+    for path in paths:
+        copy = TidPublish(publication.id, publication.publication, path.tid, hop, publication.published_ms)
+        state.counters.rewritten += path.tid != publication.tid
+        state.forward(path.next_hop, copy)

@@ -1,0 +1,233 @@
+"""The routing tables of a broker that routes by tree ids (paper section 2).
+
+- **Srt**, the Subscription Routing Table: every advertisement of the overlay with its last hop, the way for
+  subscriptions. It also knows which advertisements it has ever seen.
+- **Prt**, the Publication Routing Table: copies of subscriptions, each bound to one TID, with the last hop, the way for
+  publications of that TID.
+- **Unbound**: the subscriptions of local clients as they were issued, from which bound copies are made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from octopia.broker.tid.messages import Tid
+from octopia.content import Disjunction, Publication
+from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.matching import Advertisements, Subscriptions
+
+# A matcher stops at the first hit of a neighbour, but names every matching subscription of a client. The choice of a
+# path needs to know them all, so that bound copies are matched as if a client had issued them.
+_NAME_THEM_ALL = ClientId("")
+
+
+class SrtEntry(msgspec.Struct, frozen=True):
+    """An advertisement and the hop towards its publisher."""
+
+    tid: Tid
+    offer: Disjunction
+    last_hop: Peer
+    ordered: bool = False
+
+    @property
+    def is_hosted_here(self) -> bool:
+        """Whether the publisher is a client of this broker."""
+        return isinstance(self.last_hop, ClientId)
+
+
+class Srt:
+    """The Subscription Routing Table."""
+
+    __slots__ = ("_entries", "_latest", "_matcher")
+
+    def __init__(self, matcher: Advertisements):
+        self._entries: dict[Tid, SrtEntry] = {}
+        self._latest: dict[BrokerId, Tid] = {}
+        self._matcher = matcher
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[SrtEntry]:
+        """Yield the entries in the order in which they came."""
+        return iter(self._entries.values())
+
+    def __contains__(self, tid: Tid) -> bool:
+        return tid in self._entries
+
+    def __getitem__(self, tid: Tid) -> SrtEntry:
+        return self._entries[tid]
+
+    def get(self, tid: Tid) -> SrtEntry | None:
+        """Return an entry, or None if the advertisement is not (or no longer) known."""
+        return self._entries.get(tid)
+
+    def has_seen(self, tid: Tid) -> bool:
+        """Tell whether this advertisement was ever stored here, even if it was withdrawn since.
+
+        Links keep the order of control messages and every broker passes on what is new to it before anything later, so
+        the advertisements of one host broker are first seen in the order of their ids, and the latest stands for all
+        before it.
+        """
+        latest = self._latest.get(tid.host_broker)
+        return latest is not None and tid <= latest
+
+    @property
+    def latest(self) -> dict[BrokerId, Tid]:
+        """The latest advertisement seen of each host broker."""
+        return self._latest
+
+    def add(self, entry: SrtEntry) -> None:
+        """Store an advertisement that was not seen before."""
+        self._entries[entry.tid] = entry
+        self._latest[entry.tid.host_broker] = entry.tid
+        self._matcher.add(entry.tid, entry.offer, entry.last_hop)
+
+    def remove(self, tid: Tid) -> SrtEntry:
+        """Remove and return an entry; that it was seen stays known."""
+        self._matcher.remove(tid)
+        return self._entries.pop(tid)
+
+    def intersected_by(self, interest: Disjunction) -> list[SrtEntry]:
+        """Return the entries whose advertisement intersects ``interest``, by TID."""
+        return [self._entries[each] for each in self._matcher.intersected_by(interest)]
+
+    def conforming(self, publication: Publication, publisher: ClientId) -> list[SrtEntry]:
+        """Return the publisher's own entries to which ``publication`` conforms, by TID."""
+        return [self._entries[each] for each in self._matcher.conforming(publication, publisher)]
+
+
+class BoundCopy(msgspec.Struct, frozen=True):
+    """A subscription bound to a TID; its last hop is where publications of that TID go next."""
+
+    subscription: SubscriptionId
+    tid: Tid
+    interest: Disjunction
+    last_hop: Peer
+
+
+@dataclasses.dataclass(slots=True)
+class _Tree:
+    """The copies bound to one TID."""
+
+    matcher: Subscriptions
+    copies: dict[SubscriptionId, BoundCopy] = dataclasses.field(default_factory=dict)
+
+
+class Prt:
+    """The Publication Routing Table, with bound copies."""
+
+    __slots__ = ("_by_subscription", "_copies", "_make_matcher", "_trees")
+
+    def __init__(self, make_matcher: Callable[[], Subscriptions]):
+        self._make_matcher = make_matcher
+        self._copies: dict[tuple[SubscriptionId, Tid], BoundCopy] = {}
+        self._trees: dict[Tid, _Tree] = {}
+        self._by_subscription: dict[SubscriptionId, dict[Tid, BoundCopy]] = {}
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def __iter__(self) -> Iterator[BoundCopy]:
+        """Yield the copies in the order in which they came."""
+        return iter(self._copies.values())
+
+    def __contains__(self, key: tuple[SubscriptionId, Tid]) -> bool:
+        return key in self._copies
+
+    def add(self, copy: BoundCopy) -> None:
+        """Store a copy; no other may be bound alike."""
+        self._copies[copy.subscription, copy.tid] = copy
+        self._by_subscription.setdefault(copy.subscription, {})[copy.tid] = copy
+        tree = self._trees.get(copy.tid)
+        if tree is None:
+            tree = self._trees[copy.tid] = _Tree(self._make_matcher())
+        tree.copies[copy.subscription] = copy
+        tree.matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)
+
+    def remove_from(self, subscription: SubscriptionId, last_hop: Peer) -> list[BoundCopy]:
+        """Remove and return the copies of a subscription that came from ``last_hop``, by TID."""
+        copies = [copy for copy in self.copies_of(subscription) if copy.last_hop == last_hop]
+        for copy in copies:
+            self._remove(copy)
+        return copies
+
+    def remove_tree(self, tid: Tid) -> None:
+        """Remove all copies that are bound to a TID."""
+        tree = self._trees.get(tid)
+        for copy in list(tree.copies.values()) if tree else ():
+            self._remove(copy)
+
+    def matching(self, publication: Publication, tid: Tid) -> list[BoundCopy]:
+        """Return the copies bound to ``tid`` that match ``publication``, by subscription."""
+        tree = self._trees.get(tid)
+        return [tree.copies[each] for each in tree.matcher.match(publication).local] if tree else []
+
+    def copies_of(self, subscription: SubscriptionId) -> list[BoundCopy]:
+        """Return all copies of a subscription by looking it up, by TID."""
+        copies = self._by_subscription.get(subscription, {})
+        return [copies[tid] for tid in sorted(copies)]
+
+    def scan_for(self, subscriptions: Iterable[SubscriptionId]) -> dict[SubscriptionId, list[BoundCopy]]:
+        """Return all copies of some subscriptions by reading the whole table, by TID."""
+        found: dict[SubscriptionId, list[BoundCopy]] = {each: [] for each in subscriptions}
+        for copy in self._copies.values():
+            if copy.subscription in found:
+                found[copy.subscription].append(copy)
+        for copies in found.values():
+            copies.sort(key=lambda copy: copy.tid)
+        return found
+
+    def _remove(self, copy: BoundCopy) -> None:
+        del self._copies[copy.subscription, copy.tid]
+        copies = self._by_subscription[copy.subscription]
+        del copies[copy.tid]
+        if not copies:
+            del self._by_subscription[copy.subscription]
+        tree = self._trees[copy.tid]
+        del tree.copies[copy.subscription]
+        tree.matcher.remove(copy.subscription)
+        if not tree.copies:
+            del self._trees[copy.tid]
+
+
+class UnboundSubscription(msgspec.Struct, frozen=True):
+    """A subscription as a local client issued it."""
+
+    id: SubscriptionId
+    interest: Disjunction
+    subscriber: ClientId
+
+
+class Unbound:
+    """The subscriptions of local clients."""
+
+    __slots__ = ("_matcher", "_subscriptions")
+
+    def __init__(self, matcher: Subscriptions):
+        self._subscriptions: dict[SubscriptionId, UnboundSubscription] = {}
+        self._matcher = matcher
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __iter__(self) -> Iterator[UnboundSubscription]:
+        """Yield the subscriptions in the order in which they were issued."""
+        return iter(self._subscriptions.values())
+
+    def add(self, subscription: UnboundSubscription) -> None:
+        """Store a new subscription."""
+        self._subscriptions[subscription.id] = subscription
+        self._matcher.add(subscription.id, subscription.interest, subscription.subscriber)
+
+    def remove(self, subscription: SubscriptionId) -> None:
+        """Forget a subscription."""
+        self._matcher.remove(subscription)
+        del self._subscriptions[subscription]
+
+    def intersecting(self, offer: Disjunction) -> list[UnboundSubscription]:
+        """Return the subscriptions that intersect ``offer``, by id."""
+        return [self._subscriptions[each] for each in self._matcher.intersecting(offer)]
