@@ -43,11 +43,20 @@ def make_settings(
     window_ms: float = 50.0,
     hop_limit: int = 255,
     client_queue_limit: int = 10_000,
+    queue_capacity: int = 0,
     detail: Detail = Detail.OFF,
+    *,
+    confirmations: bool = False,
 ) -> BrokerSettings:
-    """Make the settings of a broker from whatever a test cares about."""
-    routing = RoutingSettings(Algorithm(algorithm), tau, window_ms)
-    return BrokerSettings(routing, hop_limit, client_queue_limit, detail)
+    """Make the settings of a broker from whatever a test cares about; others keep to the paper's messages."""
+    routing = RoutingSettings(Algorithm(algorithm), tau, window_ms, confirmations)
+    return BrokerSettings(
+        routing,
+        hop_limit=hop_limit,
+        client_queue_limit=client_queue_limit,
+        queue_capacity=queue_capacity,
+        detail=detail,
+    )
 
 
 def make_broker(

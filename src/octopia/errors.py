@@ -13,7 +13,8 @@
     ├── PeerError              the peer did wrong
     │   └── ProtocolViolation  a message that this link may not carry
     └── InternalError          we did wrong
-        └── InvariantBroken    what must always hold does not, with the broker's recent inputs
+        ├── InvariantBroken    what must always hold does not, with the broker's recent inputs
+        └── Stuck              a simulated overlay that is not at rest, but in which nothing happens any more
 
 A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an
 exception but an effect (``octopia.broker.messages.Refused``).
@@ -97,6 +98,10 @@ class InvariantBroken(InternalError):
         if not self.recent_inputs:
             return self.sentence
         return "\n".join([self.sentence, "recent inputs, oldest first:", *(f"  {each}" for each in self.recent_inputs)])
+
+
+class Stuck(InternalError):
+    """A simulated overlay that is not at rest, but in which nothing happens any more."""
 
 
 _EXCERPT = 100

@@ -33,5 +33,5 @@ class RoutingSettings:
     algorithm: Algorithm = Algorithm.DYNAMIC
     tau: float = 10.0
     window_ms: float = 50.0
-    confirmations: bool = False
+    confirmations: bool = True
     path_selection: PathSelection = PathSelection.LINEAR

@@ -21,7 +21,7 @@ from octopia.broker.interface import (
     Routed,
     Verdict,
 )
-from octopia.broker.messages import MessageKind
+from octopia.broker.kinds import MessageKind
 from octopia.broker.state import BrokerSettings
 
 __all__ = [

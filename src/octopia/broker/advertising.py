@@ -2,31 +2,48 @@
 
 An advertisement is known in the host region of its publisher and nowhere else: the host broker stores it and tells its
 secondary neighbours, which store it and answer with their cluster's bit if anybody there might want what it offers.
+With confirmations (D5) they always answer, and count as interested until they have.
 """
 
 from __future__ import annotations
 
-from octopia.broker.messages import Advertise, CivSet, CivUnset, Unadvertise
+from octopia.broker import confirming
+from octopia.broker.messages import (
+    Advertise,
+    AdvertiseRequest,
+    CivAck,
+    CivNone,
+    CivSet,
+    CivState,
+    CivUnset,
+    CivUpdate,
+    Unadvertise,
+    Version,
+)
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
-from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId
 
 
-def advertise_for_client(state: State, publisher: ClientId, offer: Disjunction, ordered: bool) -> AdvertisementId:
+def advertise_for_client(state: State, publisher: ClientId, request: AdvertiseRequest) -> AdvertisementId:
     """Store a local publisher's advertisement and send it through the host region."""
     advertisement = state.mint_advertisement()
+    secondaries = state.neighbourhood.secondary_neighbours
     # D2: the host bit is always set; routing never reads it.
-    advertisement_civ = state.civ_of(state.cluster)
-    state.clt.add(CltEntry(advertisement, offer, publisher, advertisement_civ, ordered))
-    for secondary in state.neighbourhood.secondary_neighbours:
-        state.send(secondary, Advertise(advertisement, offer))
+    entry = CltEntry(advertisement, request.offer, publisher, state.civ_of(state.cluster), request.ordered)
+    if state.confirms:
+        entry.pending = dict.fromkeys(secondaries)
+    state.clt.add(entry)
+    for secondary in secondaries:
+        state.send(secondary, Advertise(advertisement, request.offer))
+    confirming.await_request(state, publisher, Advertise.kind, advertisement, request.handle, request.timeout_ms)
     return advertisement
 
 
-def unadvertise_for_client(state: State, advertisement: AdvertisementId) -> None:
+def unadvertise_for_client(state: State, publisher: ClientId, advertisement: AdvertisementId) -> None:
     """Withdraw a local publisher's advertisement throughout the host region; no subscription is touched."""
     state.clt.remove(advertisement)
+    state.requests.pop(advertisement, None)
     for secondary in state.neighbourhood.secondary_neighbours:
         state.send(secondary, Unadvertise(advertisement))
 
@@ -35,32 +52,56 @@ def on_advertise(state: State, host_broker: BrokerId, message: Advertise) -> Non
     """Store an advertisement of this region, and answer if this cluster has a subscription for it."""
     if message.id in state.clt:
         return
-    subscription_civ = state.civ_of(host_broker.cluster)
-    entry = CltEntry(message.id, message.offer, host_broker, subscription_civ)
+    entry = CltEntry(message.id, message.offer, host_broker, state.civ_of(host_broker.cluster))
     state.clt.add(entry)
-    if state.prt.any_intersecting(message.offer):
-        entry.civ = subscription_civ.with_bit(state.cluster)
+    # Until it knows all subscriptions of its cluster, a broker must not say that nobody wants something.
+    if not state.prt_is_complete or state.prt.any_intersecting(message.offer):
+        entry.civ = entry.civ.with_bit(state.cluster)
         state.send_civ_updates(CivSet, [entry])
+    elif state.confirms:
+        state.send_civ_updates(CivNone, [entry])
 
 
 def on_unadvertise(state: State, message: Unadvertise) -> None:
     """Forget an advertisement of this region."""
-    if message.id in state.clt:
-        state.clt.remove(message.id)
+    forget(state, message.id)
 
 
-def on_civ_update(state: State, secondary: BrokerId, message: CivSet | CivUnset) -> None:
-    """Note at the host broker whether the sender's cluster wants these advertisements.
+def forget(state: State, advertisement: AdvertisementId) -> None:
+    """Remove an entry received from a secondary neighbour, and whatever waits for it."""
+    if advertisement in state.clt:
+        state.clt.remove(advertisement)
+        confirming.release(state, advertisement)
 
-    Updates for advertisements that are no longer known, and updates older than what is stored, change nothing (D4).
-    """
-    for advertisement in message.advertisements:
+
+def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None:
+    """Note at the host broker whether the sender's cluster wants these advertisements, and acknowledge it."""
+    match message:
+        case CivState():
+            wanted, unwanted = message.wanted, message.unwanted
+        case CivSet():
+            wanted, unwanted = message.advertisements, ()
+        case CivUnset() | CivNone():
+            wanted, unwanted = (), message.advertisements
+    stored: list[tuple[AdvertisementId, Version]] = []
+    for advertisement in (*wanted, *unwanted):
         entry = state.clt.get(advertisement)
-        if entry is None or not entry.is_hosted_here:
-            continue
-        stored = entry.versions.get(secondary)
-        if stored is not None and message.version <= stored:
-            continue
-        entry.versions[secondary] = message.version
-        wanted = isinstance(message, CivSet)
-        entry.civ = entry.civ.with_bit(secondary.cluster) if wanted else entry.civ.without_bit(secondary.cluster)
+        # An advertisement that is no longer known needs no answer: its withdrawal is on its way to the sender.
+        if entry is not None and entry.is_hosted_here:
+            _update(entry, secondary, message.version, wanted=advertisement in wanted)
+            stored.append((advertisement, entry.versions[secondary]))
+            confirming.advertisement_settled(state, entry)
+    if stored and state.confirms:
+        state.send(secondary, CivAck(tuple(stored)))
+
+
+def _update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
+    """Apply D4: an older version changes nothing, an equal one only ends a pending state."""
+    stored = entry.versions.get(secondary)
+    if stored is not None and version < stored:
+        return
+    entry.pending.pop(secondary, None)
+    if stored is None or version > stored:
+        entry.versions[secondary] = version
+        bit = secondary.cluster
+        entry.civ = entry.civ.with_bit(bit) if wanted else entry.civ.without_bit(bit)

@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 
 A broker is a state machine. A driver feeds it inputs, each with the time: messages that arrived over a link
-(``receive``), a client that came or went (``attach``, ``detach``), a link that can carry more (``take``), a deadline
+(``receive``), a client that came or went (``attach``, ``detach``), a link that broke or carries again (``link_down``,
+``link_up``), a link that can carry more (``take``), a deadline
 that passed (``wake``). It answers with effects. It has no clock, no sockets, no randomness; the same inputs in the
 same order give the same effects, in the simulator and on the network.
 
@@ -25,6 +26,10 @@ SubscribeRequest    client              store, tell all primary neighbours; CivS
 Subscribe           primary             the same, but not back to the sender
 CivSet, CivUnset    secondary           set or clear the sender's bit in advertisements hosted here
 Un…                 as above            the reverse
+Confirm             primary             note that a subscription is in force there and beyond; confirm it onward (D5)
+CivNone, CivAck     secondary           the answer 0 to an advertisement; what a host broker holds of our bits
+…Digest             any neighbour       after a link came up: fetch what is missing, forget what is gone
+CivState, Fetch     any neighbour       our bits, in answer to a digest; what a neighbour lacks is sent again
 PublishRequest      client              refuse, or deliver and route by the OR of its advertisements' CIVs
 Publish             any neighbour       deliver and route by the PRT and by the publication's own CIV
 ==================  ==================  ===========================================================================
@@ -35,57 +40,70 @@ mean the same under every driver.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
-from octopia.broker import advertising, clients, invariants, publishing, subscribing
+from octopia.broker import (
+    advertising,
+    clients,
+    confirming,
+    deliveries,
+    exchanging,
+    invariants,
+    limits,
+    placing,
+    subscribing,
+)
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.fingerprint import fingerprint
 from octopia.broker.interface import (
     ALL_CLASSES,
     Counters,
-    Detail,
     Effects,
-    Event,
     Fact,
     Overflow,
-    Placed,
     Routed,
     Verdict,
 )
 from octopia.broker.messages import (
     Advertise,
+    AdvertisementDigest,
     AdvertiseRequest,
     BrokerMessage,
+    CivAck,
+    CivNone,
     CivSet,
+    CivState,
     CivUnset,
     ClientRequest,
-    CutOff,
-    Deliver,
-    Lost,
+    Confirm,
+    Fetch,
     Message,
     Publish,
     PublishRequest,
-    Refused,
     Subscribe,
-    SubscribeRequest,
+    SubscriptionDigest,
     Unadvertise,
     UnadvertiseRequest,
     Unsubscribe,
-    UnsubscribeRequest,
 )
-from octopia.broker.queues import LinkStatus, OutputQueue
-from octopia.broker.state import BrokerSettings, Client, State
+from octopia.broker.queues import LinkStatus
+from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import SCAN, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 
-_RECENT_INPUTS = 32
-
 _T = TypeVar("_T", Publish, PublishRequest)
+
+VERBS: clients.Verbs[State] = clients.Verbs(
+    advertise=advertising.advertise_for_client,
+    unadvertise=advertising.unadvertise_for_client,
+    subscribe=subscribing.subscribe_for_client,
+    unsubscribe=subscribing.unsubscribe_for_client,
+)
+"""How this kind of broker serves its clients."""
 
 
 class OctopiaBroker:
@@ -97,83 +115,100 @@ class OctopiaBroker:
         settings: BrokerSettings,
         incarnation: int = 1,
         matchers: MatcherFactory = SCAN,
+        *,
+        restarted_at_ms: float | None = None,
     ):
-        neighbours = (*neighbourhood.primary_neighbours, *neighbourhood.secondary_neighbours)
-        routing = settings.routing
-        self._state = State(
-            neighbourhood,
-            settings,
-            incarnation,
-            clt=Clt(matchers.advertisements()),
-            prt=Prt(matchers.subscriptions()),
-            queues={neighbour: OutputQueue(routing.tau, routing.window_ms) for neighbour in neighbours},
-        )
-        self._recent: deque[tuple[float, Peer, Sequence[Message]]] = deque(maxlen=_RECENT_INPUTS)
+        """Make a broker; one that is ``restarted`` has lost its memory and recovers it from its neighbours."""
+        clt, prt = Clt(matchers.advertisements()), Prt(matchers.subscriptions())
+        self._state = State(neighbourhood, settings, incarnation, clt=clt, prt=prt)
+        self._unblocked: Effects | None = None
+        if restarted_at_ms is not None:
+            self._state.now_ms = restarted_at_ms
+            for neighbour in neighbourhood.neighbours:
+                self._state.down[neighbour] = None
+                self._state.queues[neighbour].go_down(restarted_at_ms)
+            exchanging.begin_recovery(self._state)
 
     # Inputs.
 
     def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
         """Take note of a new client."""
-        state = self._begin(now_ms)
-        if client in state.clients:
-            state.effects.violation = ProtocolViolation(f"client {client} is already attached to broker {self.id}")
-            return state.effects
-        state.clients[client] = Client(overflow)
-        state.queues[client] = OutputQueue(state.settings.routing.tau, state.settings.routing.window_ms)
-        return state.effects
+        effects = self._state.begin(now_ms)
+        self._state.attach(client, overflow)
+        exchanging.tell_of_gap(self._state, client)
+        return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
         """Withdraw all that a client issued, and forget it; what waited for it is lost."""
-        state = self._begin(now_ms)
-        if client in state.clients:
-            clients.withdraw_everything(state, client)
-            del state.clients[client]
-            del state.queues[client]
-        return state.effects
+        effects = self._state.begin(now_ms)
+        if client in self._state.clients:
+            clients.withdraw_everything(self._state, VERBS, client)
+            placing.client_left(self._state, client)
+            self._state.forget_client(client)
+        return effects
 
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
         """Handle the messages that arrived together over one link, in order."""
-        state = self._begin(now_ms)
-        self._recent.append((now_ms, peer, batch))
+        state = self._state
+        effects = state.begin(now_ms)
+        state.recent.append((now_ms, peer, batch))
         try:
             if isinstance(peer, ClientId):
                 self._receive_from_client(peer, batch)
             else:
                 self._receive_from_broker(peer, batch)
         except ProtocolViolation as violation:
-            state.effects.violation = violation
-        for client in state.effects.cut_off:
-            clients.withdraw_everything(state, client)
-            publishing.tell_cut_off(state, client)
-        return state.effects
+            effects.violation = violation
+        self._finish()
+        return effects
 
     def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
         """Take the next message for a link: control first, then the oldest of the data classes in the mask."""
-        state = self._state
-        state.now_ms = now_ms
-        queue = state.queues[peer]
-        if isinstance(peer, ClientId):
-            return self._take_for_client(peer, queue, classes)
-        if state.settings.detail >= Detail.ALL:
-            state.trace_window(peer)
-        message = queue.take(now_ms, classes)
-        if message is not None:
-            assert not isinstance(message, Deliver | Refused | CutOff | Lost | ClientRequest)
-            state.counters.sent[message.kind] += 1
-            if state.settings.detail >= Detail.HOPS:
-                state.facts.append(state.fact_about(Event.SEND, peer, message))
+        message = self._state.take(peer, now_ms, classes)
+        if self._state.blocked and isinstance(message, Publish) and isinstance(peer, BrokerId):
+            self._use_room(peer, message.traffic_class)
         return message
 
+    def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Take note that a link carries messages, and begin the exchange of state over it."""
+        state = self._state
+        state.begin(now_ms)
+        state.queues[peer].come_up()
+        state.down.pop(peer, None)
+        exchanging.greet(state, peer)
+        state.effects.ready[peer] = None
+        return state.effects
+
+    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Take note that a link carries nothing: control is dropped, data waits within limits (D10)."""
+        state = self._state
+        state.begin(now_ms)
+        if peer not in state.down:
+            state.down[peer] = None
+            state.queues[peer].go_down(now_ms)
+            confirming.link_lost(state, peer)
+            placing.link_went_down(state, peer)
+            self._finish()
+        return state.effects
+
     def wake(self, now_ms: float) -> Effects:
-        """Do what is due; so far nothing in this broker waits for time to pass."""
-        return self._begin(now_ms).effects
+        """Do what is due: tell clients that waited too long, drop what waited too long, end the grace period."""
+        state = self._state
+        state.begin(now_ms)
+        confirming.expire(state)
+        exchanging.pass_grace(state)
+        self._finish()
+        return state.effects
+
+    def drain_effects(self) -> Effects | None:
+        """Hand over what taking from full queues has set free since the last call; None if nothing."""
+        unblocked, self._unblocked = self._unblocked, None
+        return unblocked
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
         """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
-        self._begin(now_ms)
-        queue = self._state.queues[peer]
-        queue.verdict = verdict
-        queue.forced_length = queue_length
+        self._state.begin(now_ms)
+        self._state.force(peer, verdict, queue_length)
 
     # What can be asked.
 
@@ -195,12 +230,24 @@ class OctopiaBroker:
     @property
     def next_deadline_ms(self) -> float | None:
         """When ``wake`` must be called at the latest, or None."""
-        return None
+        state = self._state
+        grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
+        due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
+        return min((each for each in due if each is not None), default=None)
+
+    def waits_for(self, peer: Peer) -> int:
+        """Count the publications that wait for a link."""
+        return len(self._state.queues[peer])
+
+    @property
+    def accepts_data(self) -> bool:
+        """Whether this broker is ready for publications; if not, its links grant no credit for them."""
+        return self._state.accepts_data
 
     @property
     def recent_inputs(self) -> list[str]:
         """The last inputs, oldest first, as one line each."""
-        return [f"{now_ms:g} ms, from {peer}: {list(batch)!r}" for now_ms, peer, batch in self._recent]
+        return self._state.recent_inputs
 
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table; this broker has no SRT."""
@@ -208,7 +255,7 @@ class OctopiaBroker:
 
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
-        return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items() if isinstance(peer, BrokerId)}
+        return self._state.link_status_table(now_ms)
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None."""
@@ -223,8 +270,7 @@ class OctopiaBroker:
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Hand over the facts since the last call."""
-        facts, self._state.facts = self._state.facts, []
-        return facts
+        return self._state.drain_facts()
 
     def fingerprint(self) -> str:
         """Digest the whole state: equal states give equal texts, in any process."""
@@ -236,12 +282,18 @@ class OctopiaBroker:
             return entry.civ.with_bit(self._state.cluster)
         return entry.civ.without_bit(self._state.cluster)
 
-    # Dispatch.
+    def _finish(self) -> None:
+        """End an input that may have routed: keep to the limits, and part with clients that are too slow."""
+        state = self._state
+        limits.enforce(state)
+        for client in state.effects.cut_off:
+            if client in state.clients and not state.clients[client].was_told:
+                state.clients[client].was_told = True
+                clients.withdraw_everything(state, VERBS, client)
+                placing.client_left(state, client)
+                deliveries.tell_cut_off(state, client)
 
-    def _begin(self, now_ms: float) -> State:
-        self._state.now_ms = now_ms
-        self._state.effects = Effects()
-        return self._state
+    # Dispatch.
 
     def _receive_from_broker(self, sender: BrokerId, batch: Sequence[Message]) -> None:
         if sender not in self._state.queues:
@@ -259,20 +311,15 @@ class OctopiaBroker:
 
     def _on_publications(self, sender: BrokerId, run: list[Publish]) -> None:
         state = self._state
+        clusters = state.neighbourhood.clusters
         for publication in run:
             carried = publication.publication_civ
-            if carried is not None and carried.bits >> state.neighbourhood.clusters:
+            if carried is not None and carried.bits >> clusters:
                 raise ProtocolViolation(
                     f"{publication.id} came from {sender} with {carried}, which names no cluster here"
                 )
-        matches = state.prt.match_many([each.publication for each in run])
-        placed: dict[int, int] = {}
-        for publication, match in zip(run, matches, strict=True):
-            self._trace_receive(sender, publication)
-            publishing.route_from_broker(state, sender, publication, match)
-            traffic_class = publication.traffic_class
-            placed[traffic_class] = placed.get(traffic_class, 0) + 1
-        state.effects.placed += [Placed(sender, traffic_class, frames) for traffic_class, frames in placed.items()]
+            state.trace_receive(sender, publication)
+        placing.accept(state, sender, run)
 
     def _on_control(self, sender: BrokerId, message: Message) -> None:
         state = self._state
@@ -281,15 +328,16 @@ class OctopiaBroker:
                 self._require(sender, LinkKind.ILINK, message)
                 if message.id.host_broker != sender:
                     raise ProtocolViolation(f"{sender} may speak of its own advertisements only, not of {message.id}")
-                self._trace_receive(sender, message)
+                state.trace_receive(sender, message)
                 if isinstance(message, Advertise):
                     advertising.on_advertise(state, sender, message)
                 else:
                     advertising.on_unadvertise(state, message)
-                self._trace_table("clt", len(state.clt))
-            case CivSet() | CivUnset():
+                exchanging.advertisement_arrived(state, sender, message.id)
+                state.trace_table("clt", len(state.clt))
+            case CivSet() | CivUnset() | CivNone() | CivState():
                 self._require(sender, LinkKind.ILINK, message)
-                self._trace_receive(sender, message)
+                state.trace_receive(sender, message)
                 advertising.on_civ_update(state, sender, message)
             case Subscribe() | Unsubscribe():
                 self._require(sender, LinkKind.ALINK, message)
@@ -297,12 +345,30 @@ class OctopiaBroker:
                     raise ProtocolViolation(
                         f"{sender} may speak of its own cluster's subscriptions only, not of {message.id}"
                     )
-                self._trace_receive(sender, message)
+                state.trace_receive(sender, message)
                 if isinstance(message, Subscribe):
                     subscribing.on_subscribe(state, sender, message)
                 else:
                     subscribing.on_unsubscribe(state, sender, message)
-                self._trace_table("prt", len(state.prt))
+                exchanging.subscription_arrived(state, sender, message.id)
+                state.trace_table("prt", len(state.prt))
+            case Confirm() | SubscriptionDigest():
+                self._require(sender, LinkKind.ALINK, message)
+                state.trace_receive(sender, message)
+                if isinstance(message, Confirm):
+                    confirming.on_confirm(state, sender, message)
+                else:
+                    exchanging.on_subscription_digest(state, sender, message)
+            case CivAck() | AdvertisementDigest():
+                self._require(sender, LinkKind.ILINK, message)
+                state.trace_receive(sender, message)
+                if isinstance(message, CivAck):
+                    confirming.on_civ_ack(state, sender, message)
+                else:
+                    exchanging.on_advertisement_digest(state, sender, message)
+            case Fetch():
+                state.trace_receive(sender, message)
+                exchanging.on_fetch(state, sender, message)
             case _:
                 raise ProtocolViolation(f"a {type(message).__name__} cannot come from broker {sender}")
 
@@ -314,7 +380,7 @@ class OctopiaBroker:
             message = batch[index]
             if isinstance(message, PublishRequest):
                 run = _run_of(batch, index, PublishRequest)
-                self._on_publish_requests(client, run)
+                placing.accept(self._state, client, run)
                 index += len(run)
                 continue
             if not isinstance(message, ClientRequest):
@@ -322,63 +388,24 @@ class OctopiaBroker:
             self._on_request(client, message)
             index += 1
 
-    def _on_publish_requests(self, publisher: ClientId, run: list[PublishRequest]) -> None:
+    def _on_request(self, client: ClientId, request: clients.ControlRequest) -> None:
         state = self._state
-        accepted: list[tuple[Publish, list[CltEntry]]] = []
-        for request in run:
-            outcome = publishing.accept(state, publisher, request)
-            if isinstance(outcome, str):
-                clients.refuse(state, publisher, request, request.sequence, outcome)
-            else:
-                accepted.append(outcome)
-                state.trace_request(
-                    publisher, Publish.kind, outcome[0].id, request.sequence, published_ms=request.published_ms
-                )
-        matches = state.prt.match_many([publication.publication for publication, _ in accepted])
-        for (publication, advertisements), match in zip(accepted, matches, strict=True):
-            publishing.route_from_client(state, publisher, publication, advertisements, match)
-        state.effects.placed.append(Placed(publisher, 0, len(run)))
+        clients.on_request(state, VERBS, client, request)
+        if isinstance(request, AdvertiseRequest | UnadvertiseRequest):
+            state.trace_table("clt", len(state.clt))
+        else:
+            state.trace_table("prt", len(state.prt))
 
-    def _on_request(self, client: ClientId, request: ClientRequest) -> None:
+    def _use_room(self, peer: BrokerId, traffic_class: int) -> None:
+        """Place what waited for the place that was just taken; ``drain_effects`` tells what came of it."""
         state = self._state
-        match request:
-            case AdvertiseRequest():
-                clients.on_advertise_request(state, client, request)
-                self._trace_table("clt", len(state.clt))
-            case UnadvertiseRequest():
-                clients.on_unadvertise_request(state, client, request)
-                self._trace_table("clt", len(state.clt))
-            case SubscribeRequest():
-                clients.on_subscribe_request(state, client, request)
-                self._trace_table("prt", len(state.prt))
-            case UnsubscribeRequest():
-                clients.on_unsubscribe_request(state, client, request)
-                self._trace_table("prt", len(state.prt))
-            case PublishRequest():
-                self._on_publish_requests(client, [request])
-            case _:
-                assert_never(request)
+        state.effects = self._unblocked = self._unblocked or Effects()
+        placing.room_was_made(state, peer, traffic_class)
+        self._finish()
 
     def _require(self, sender: BrokerId, kind: LinkKind, message: BrokerMessage) -> None:
         if self._state.kind_of(sender) is not kind:
             raise ProtocolViolation(f"a {message.kind} cannot come from {sender}: it travels over {kind}s only")
-
-    def _take_for_client(self, client_id: ClientId, queue: OutputQueue, classes: int) -> Message | None:
-        client = self._state.clients[client_id]
-        if client.lost and not client.is_cut_off:
-            lost, client.lost = client.lost, 0
-            return Lost(lost)
-        return queue.take(self._state.now_ms, classes)
-
-    # Facts.
-
-    def _trace_receive(self, sender: BrokerId, message: BrokerMessage) -> None:
-        if self._state.settings.detail >= Detail.HOPS:
-            self._state.facts.append(self._state.fact_about(Event.RECEIVE, sender, message))
-
-    def _trace_table(self, name: str, size: int) -> None:
-        if self._state.settings.detail >= Detail.ALL:
-            self._state.facts.append(Fact(Event.TABLE, value=size, reason=name))
 
 
 def _run_of(batch: Sequence[Message], start: int, kind: type[_T]) -> list[_T]:

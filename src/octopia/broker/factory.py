@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from octopia.broker.common import BrokerSettings
 from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker
-from octopia.broker.state import BrokerSettings
+from octopia.broker.tid.core import TidBroker
 from octopia.matching import SCAN, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.settings import Algorithm
+
+TID_ALGORITHMS = (Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
 
 
 def make_broker(
@@ -14,6 +18,9 @@ def make_broker(
     settings: BrokerSettings,
     incarnation: int = 1,
     matchers: MatcherFactory = SCAN,
+    restarted_at_ms: float | None = None,
 ) -> Broker:
-    """Make the broker that runs the algorithm of ``settings``."""
-    return OctopiaBroker(neighbourhood, settings, incarnation, matchers)
+    """Make the broker that runs the algorithm of ``settings``; one that is restarted recovers from its neighbours."""
+    if settings.routing.algorithm in TID_ALGORITHMS:
+        return TidBroker(neighbourhood, settings, incarnation, matchers)
+    return OctopiaBroker(neighbourhood, settings, incarnation, matchers, restarted_at_ms=restarted_at_ms)

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from octopia.broker.common import BrokerSettings, Client
 from octopia.broker.interface import Detail
 from octopia.broker.queues import OutputQueue
-from octopia.broker.state import Client, State
+from octopia.broker.state import Confirming, Input, Recovery, Request, State
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Publication
+from octopia.ids import Peer
 
 
 def fingerprint(state: State) -> str:
     """Return the digest of a broker's state as 32 hexadecimal digits."""
-    encoded = msgspec.msgpack.encode(describe(state), enc_hook=_encode_publication)
+    return digest(describe(state))
+
+
+def digest(description: list[Any]) -> str:
+    """Return 32 hexadecimal digits that stand for a description."""
+    encoded = msgspec.msgpack.encode(description, enc_hook=_encode_publication)
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
@@ -30,38 +38,86 @@ def describe(state: State) -> list[Any]:
     return [
         state.id,
         state.incarnation,
-        dataclasses.asdict(dataclasses.replace(state.settings, detail=Detail.OFF)),
+        describe_settings(state.settings),
         [state.next_advertisement, state.next_subscription, state.next_publication, state.next_version],
         [_advertisement(entry) for entry in sorted(state.clt, key=lambda entry: entry.id)],
         [_subscription(entry) for entry in sorted(state.prt, key=lambda entry: entry.id)],
         [
-            [str(peer), _queue(queue, state.now_ms)]
+            [str(peer), describe_queue(queue, state.now_ms)]
             for peer, queue in sorted(state.queues.items(), key=lambda item: str(item[0]))
         ],
-        [[str(client), _client(known)] for client, known in sorted(state.clients.items())],
+        [[str(client), describe_client(known)] for client, known in sorted(state.clients.items())],
+        [[subscription, _confirming(waiting)] for subscription, waiting in sorted(state.confirming.items())],
+        sorted([str(named), _request(request)] for named, request in state.requests.items()),
+        sorted(state.down),
+        _recovery(state.recovery),
+        [[str(peer), traffic_class, _input(state.inputs[peer, traffic_class])] for peer, traffic_class in _keys(state)],
+        [[link, traffic_class, _waiters(waiting)] for (link, traffic_class), waiting in sorted(state.blocked.items())],
     ]
 
 
 def _advertisement(entry: CltEntry) -> list[Any]:
     versions = [[secondary, version] for secondary, version in sorted(entry.versions.items())]
-    return [entry.id, entry.offer, str(entry.last_hop), entry.civ, entry.ordered, versions]
+    updates = [sorted(entry.pending), entry.sent, entry.acked]
+    return [entry.id, entry.offer, str(entry.last_hop), entry.civ, entry.ordered, versions, updates]
 
 
 def _subscription(entry: PrtEntry) -> list[Any]:
     return [entry.id, entry.interest, str(entry.last_hop)]
 
 
-def _queue(queue: OutputQueue, now_ms: float) -> list[Any]:
+def describe_settings(settings: BrokerSettings) -> dict[str, Any]:
+    """Return the settings; how much is traced decides nothing."""
+    return dataclasses.asdict(dataclasses.replace(settings, detail=Detail.OFF))
+
+
+def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
+    """Return what waits in a queue and what decides its verdict."""
     window = queue.window
     window.roll(now_ms)  # Windows roll when they are looked at; a state must not depend on who looked.
     counts = [window.index, window.entered, window.left, window.closed_entered, window.closed_left]
-    return [queue.waiting(), counts, queue.verdict.value, queue.forced_length]
+    return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms]
 
 
-def _client(client: Client) -> list[Any]:
+def describe_client(client: Client) -> list[Any]:
+    """Return what a broker knows of a client."""
     advertisements = sorted(client.advertisements.items())
     subscriptions = sorted(client.subscriptions.items())
     return [client.overflow.value, advertisements, subscriptions, client.lost, client.is_cut_off]
+
+
+def _confirming(waiting: Confirming) -> list[Any]:
+    return [str(waiting.last_hop), sorted(waiting.neighbours), sorted(waiting.bits.items())]
+
+
+def _request(request: Request) -> list[Any]:
+    return [str(request.client), request.kind.value, request.handle, request.deadline_ms]
+
+
+def _recovery(recovery: Recovery | None) -> list[Any]:
+    if recovery is None:
+        return []
+    return [
+        sorted(recovery.incomplete),
+        sorted(recovery.unmet),
+        [[neighbour, sorted(awaited)] for neighbour, awaited in sorted(recovery.awaited.items())],
+        [[neighbour, sorted(awaited)] for neighbour, awaited in sorted(recovery.awaited_advertisements.items())],
+        sorted(recovery.told_complete),
+        [recovery.knows_cluster, recovery.grace_passed, recovery.grace_until_ms],
+    ]
+
+
+def _keys(state: State) -> list[tuple[Peer, int]]:
+    return sorted(state.inputs, key=lambda key: (str(key[0]), key[1]))
+
+
+def _input(known: Input) -> list[Any]:
+    placing = [[link, traffic_class, copy] for (link, traffic_class), copy in sorted(known.placing.items())]
+    return [list(known.waiting), placing]
+
+
+def _waiters(waiting: Iterable[tuple[Peer, int]]) -> list[Any]:
+    return [[str(peer), traffic_class] for peer, traffic_class in waiting]
 
 
 def _encode_publication(value: object) -> object:

@@ -15,7 +15,8 @@ from typing import Protocol
 import msgspec
 
 from octopia.broker.civ import ClusterIndexVector
-from octopia.broker.messages import Message, MessageKind
+from octopia.broker.kinds import MessageKind
+from octopia.broker.messages import Message
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
@@ -162,6 +163,8 @@ class Counters:
     refused: int = 0
     over_hop_limit: int = 0
     lost_by_slow_clients: int = 0
+    dropped_while_down: int = 0
+    admitted_by_grace: int = 0
 
 
 class Broker(Protocol):
@@ -193,6 +196,22 @@ class Broker(Protocol):
 
     def wake(self, now_ms: float) -> Effects:
         """Do what is due."""
+
+    def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Take note that a link carries messages, and begin the exchange of state over it."""
+
+    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
+        """Take note that a link carries nothing."""
+
+    def drain_effects(self) -> Effects | None:
+        """Hand over what taking from full queues has set free since the last call; None if nothing."""
+
+    def waits_for(self, peer: Peer) -> int:
+        """Count the publications that wait for a link."""
+
+    @property
+    def accepts_data(self) -> bool:
+        """Whether this broker is ready for publications; if not, its links grant no credit for them."""
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
         """Decide by hand whether a link is congested, and which queue length stands in for the real one."""

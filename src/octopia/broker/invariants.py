@@ -6,14 +6,15 @@ drivers call them on demand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from octopia.broker.common import CommonState
 from octopia.broker.messages import Publish
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
-from octopia.ids import BrokerId, ClientId, LinkKind
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, SubscriptionId
 
 if TYPE_CHECKING:
     from octopia.broker.core import OctopiaBroker
@@ -31,6 +32,8 @@ def violations(state: State) -> Iterator[str]:
     yield from _prt_violations(state)
     yield from _client_violations(state)
     yield from _queue_violations(state)
+    yield from _confirmation_violations(state)
+    yield from _placement_violations(state)
 
 
 def _clt_violations(state: State) -> Iterator[str]:
@@ -48,6 +51,9 @@ def _hosted_violations(state: State, entry: CltEntry) -> Iterator[str]:
         yield f"{entry.id} came from client {entry.last_hop}, but was named by another broker"
     if state.cluster not in entry.civ:
         yield f"the advertisement_civ {entry.civ} of {entry.id} lacks the host bit"
+    for secondary in entry.pending:
+        if not state.confirms or secondary not in state.neighbourhood.secondary_neighbours:
+            yield f"{entry.id} waits for an answer of {secondary}, which owes none"
     for cluster in entry.civ:
         if cluster != state.cluster and state.neighbourhood.secondary_neighbour(cluster) not in entry.versions:
             yield f"bit {cluster} of {entry.id} is set, but no update from that cluster set it"
@@ -56,7 +62,7 @@ def _hosted_violations(state: State, entry: CltEntry) -> Iterator[str]:
 def _secondary_violations(state: State, entry: CltEntry) -> Iterator[str]:
     if entry.last_hop != entry.id.host_broker:
         yield f"{entry.id} came from {entry.last_hop}, which is not its host broker"
-    wanted = state.prt.any_intersecting(entry.offer)
+    wanted = not state.prt_is_complete or state.prt.any_intersecting(entry.offer)
     expected = state.civ_of(entry.id.host_broker.cluster, *([state.cluster] if wanted else []))
     if entry.civ != expected:
         yield f"the subscription_civ of {entry.id} is {entry.civ}, but the PRT says {expected}"
@@ -76,28 +82,43 @@ def _prt_violations(state: State) -> Iterator[str]:
 def _client_violations(state: State) -> Iterator[str]:
     hosted = {entry.id: entry.last_hop for entry in state.clt if entry.is_hosted_here}
     local = {entry.id: entry.last_hop for entry in state.prt if isinstance(entry.last_hop, ClientId)}
+    yield from client_violations(state, hosted, local)
+
+
+def client_violations(
+    state: CommonState, hosted: Mapping[AdvertisementId, Peer], local: Mapping[SubscriptionId, Peer]
+) -> Iterator[str]:
+    """Compare what tables hold of clients with what clients are known to have issued; any kind of broker must agree."""
     issued = {each: client for client, known in state.clients.items() for each in known.advertisements.values()}
     wanted = {each: client for client, known in state.clients.items() for each in known.subscriptions.values()}
     if hosted != issued:
-        yield f"the CLT holds {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
+        yield f"tables hold {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
     if local != wanted:
-        yield f"the PRT holds {len(local)} subscriptions of clients, but clients issued {len(wanted)}"
+        yield f"tables hold {len(local)} subscriptions of clients, but clients issued {len(wanted)}"
     for client, known in state.clients.items():
         if known.handles != {each: handle for handle, each in known.subscriptions.items()}:
             yield f"the handles of client {client} do not mirror its subscriptions"
 
 
-def _queue_violations(state: State) -> Iterator[str]:
+def client_queue_violations(state: CommonState) -> Iterator[str]:
+    """Check the queues of clients, in any kind of broker."""
+    limit = state.settings.client_queue_limit
     for peer, queue in state.queues.items():
-        waiting = queue.waiting()
         if isinstance(peer, ClientId):
-            limit = state.settings.client_queue_limit
             if len(queue) > limit:
                 yield f"{len(queue)} deliveries wait for client {peer}, more than the {limit} allowed"
             if peer not in state.clients:
                 yield f"there is a queue for client {peer}, which is not attached"
+
+
+def _queue_violations(state: State) -> Iterator[str]:
+    yield from client_queue_violations(state)
+    for peer, queue in state.queues.items():
+        if isinstance(peer, ClientId):
             continue
-        for message in waiting:
+        if queue.is_down != (peer in state.down):
+            yield f"the queue to {peer} and the list of links that are down do not agree"
+        for message in queue.waiting():
             if isinstance(message, Publish):
                 yield from _publication_violations(state, peer, message)
 
@@ -112,3 +133,35 @@ def _publication_violations(state: State, peer: BrokerId, message: Publish) -> I
         yield f"{message.id} waits for {peer} with an empty CIV where it should carry none"
     if state.cluster in carried or (state.kind_of(peer) is LinkKind.ILINK and peer.cluster in carried):
         yield f"{message.id} waits for {peer} with {carried}, which names a cluster that it reaches anyway"
+
+
+def _confirmation_violations(state: State) -> Iterator[str]:
+    for subscription, waiting in state.confirming.items():
+        entry = state.prt.get(subscription)
+        if entry is None or entry.last_hop != waiting.last_hop:
+            yield f"{subscription} is to be confirmed to {waiting.last_hop}, but the PRT does not have it from there"
+        for neighbour in waiting.neighbours:
+            if neighbour == waiting.last_hop or neighbour not in state.neighbourhood.primary_neighbours:
+                yield f"{subscription} waits for {neighbour}, which it was never forwarded to"
+        for advertisement in waiting.bits:
+            if advertisement not in state.clt:
+                yield f"{subscription} waits for the bit of {advertisement}, which is not known"
+    for named, request in state.requests.items():
+        known = named in state.prt if isinstance(named, SubscriptionId) else named in state.clt
+        if not known:
+            yield f"client {request.client} waits for the confirmation of {named}, which is not known"
+
+
+def _placement_violations(state: State) -> Iterator[str]:
+    waiting = {(place, key): None for place, keys in state.blocked.items() for key in keys}
+    placing = {(place, key): None for key, known in state.inputs.items() for place in known.placing}
+    if waiting != placing:
+        yield "the copies that wait for room and the queues that they wait for do not agree"
+    for link, traffic_class in state.blocked:
+        if state.queues[link].has_room(traffic_class):
+            yield f"copies of class {traffic_class} wait for {link}, which has room"
+    for (peer, traffic_class), known in state.inputs.items():
+        if not known.waiting and not known.placing:
+            yield f"there is an empty input of class {traffic_class} from {peer}"
+        if known.waiting and not known.placing and state.accepts_data:
+            yield f"publications of class {traffic_class} from {peer} wait for nothing"

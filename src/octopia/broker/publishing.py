@@ -7,15 +7,17 @@ the publication's own header.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from octopia.broker.clients import refuse
+from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.interface import Decision, Detail, Event, Fact, LinkView, Overflow, Routed
-from octopia.broker.messages import CutOff, Deliver, Publish, PublishRequest
-from octopia.broker.state import Client, State
+from octopia.broker.interface import Decision, Detail, LinkView, Routed
+from octopia.broker.messages import Publish, PublishRequest
+from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer, SubscriptionId
@@ -23,6 +25,9 @@ from octopia.matching import Match
 from octopia.settings import Algorithm
 
 Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
+
+Addressed: TypeAlias = tuple[BrokerId, Publish]
+"""A copy of a publication with the link it is meant for."""
 
 ROUTERS: dict[Algorithm, Router] = {Algorithm.STATIC: route_statically, Algorithm.DYNAMIC: route_dynamically}
 
@@ -45,31 +50,54 @@ class _View:
         return self._state.queues[link].length
 
 
-def accept(state: State, publisher: ClientId, request: PublishRequest) -> tuple[Publish, list[CltEntry]] | str:
-    """Name a local publisher's publication, with the advertisements it conforms to; or say why it is refused."""
-    advertisements = state.clt.conforming(request.publication, publisher)
-    if not advertisements:
-        return "it conforms to none of its publisher's advertisements"
-    publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
-    return publication, advertisements
-
-
 def route_from_client(
+    state: State, publisher: ClientId, requests: Sequence[PublishRequest]
+) -> Iterator[list[Addressed]]:
+    """Route publications at their host broker, and yield the copies of each in turn; refused ones have none.
+
+    All are matched at once, but each is routed when it is asked for: the copies of one change what the next one sees.
+    """
+    accepted: dict[int, tuple[Publish, list[CltEntry]]] = {}
+    for index, request in enumerate(requests):
+        advertisements = state.clt.conforming(request.publication, publisher)
+        if advertisements:
+            publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
+            state.trace_request(
+                publisher, Publish.kind, publication.id, request.sequence, published_ms=request.published_ms
+            )
+            accepted[index] = publication, advertisements
+        else:
+            reason = "it conforms to none of its publisher's advertisements"
+            refuse(state, publisher, Publish.kind, request.sequence, reason)
+    matches = iter(state.prt.match_many([publication.publication for publication, _ in accepted.values()]))
+    for index in range(len(requests)):
+        if index in accepted:
+            yield _route_at_host(state, publisher, *accepted[index], next(matches))
+        else:
+            yield []
+
+
+def route_from_broker(state: State, sender: BrokerId, publications: Sequence[Publish]) -> Iterator[list[Addressed]]:
+    """Route publications that came from a neighbour, and yield the copies of each in turn."""
+    matches = state.prt.match_many([each.publication for each in publications])
+    for publication, match in zip(publications, matches, strict=True):
+        yield _route_onward(state, sender, publication, match)
+
+
+def _route_at_host(
     state: State, publisher: ClientId, publication: Publish, advertisements: list[CltEntry], match: Match
-) -> None:
-    """Route a publication at its host broker."""
-    advertisement_civ = advertisements[0].civ
+) -> list[Addressed]:
+    advertisement_civ = advertisements[0].routing_civ
     for entry in advertisements[1:]:
-        advertisement_civ |= entry.civ
+        advertisement_civ |= entry.routing_civ
     wanted = Wanted(match.links, advertisement_civ.without_bit(state.cluster))
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
     _deliver_locally(state, publication, match.local)
-    _forward(state, publisher, publication, wanted, router, match, advertisements)
+    return _decide(state, publisher, publication, wanted, router, match, advertisements)
 
 
-def route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> None:
-    """Route a publication that came from a neighbour."""
+def _route_onward(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
     if not match.links and not match.local and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
     alinks = tuple(link for link in match.links if link != sender)
@@ -77,10 +105,10 @@ def route_from_broker(state: State, sender: BrokerId, publication: Publish, matc
     targets = state.civ_of() if carried is None else carried.without_bit(state.cluster)
     _deliver_locally(state, publication, match.local)
     router = ROUTERS[state.settings.routing.algorithm]
-    _forward(state, sender, publication, Wanted(alinks, targets), router, match, ())
+    return _decide(state, sender, publication, Wanted(alinks, targets), router, match, ())
 
 
-def _forward(
+def _decide(
     state: State,
     source: Peer,
     publication: Publish,
@@ -88,103 +116,43 @@ def _forward(
     router: Router,
     match: Match,
     advertisements: Sequence[CltEntry],
-) -> None:
+) -> list[Addressed]:
+    """Let the algorithm decide, and make the copies that it asks for."""
     decision = router(wanted, _View(state))
     if state.settings.detail >= Detail.ALL:
         state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:
         state.counters.cases[decision.case] += 1
     if not decision.forwards:
-        return
+        return []
     if publication.hop >= state.settings.hop_limit:
         _drop_at_hop_limit(state, publication, len(decision.forwards))
-        return
+        return []
     plain = msgspec.structs.replace(publication, publication_civ=None, hop=publication.hop + 1)
-    for forward in decision.forwards:
-        civ = forward.publication_civ
-        state.forward(forward.link, plain if civ is None else msgspec.structs.replace(plain, publication_civ=civ))
+    return [
+        (
+            forward.link,
+            plain
+            if forward.publication_civ is None
+            else msgspec.structs.replace(plain, publication_civ=forward.publication_civ),
+        )
+        for forward in decision.forwards
+    ]
 
 
 def _drop_at_hop_limit(state: State, publication: Publish, copies: int) -> None:
     state.counters.over_hop_limit += copies
-    if state.settings.detail >= Detail.DELIVERIES:
-        reason = f"its {copies} copies would go beyond the hop limit of {state.settings.hop_limit}"
-        state.facts.append(
-            Fact(
-                Event.DROP,
-                publication.kind,
-                publication.id,
-                hop=publication.hop,
-                published_ms=publication.published_ms,
-                value=copies,
-                reason=reason,
-            )
-        )
+    limit = state.settings.hop_limit
+    state.trace_drop(publication, None, copies, f"its {copies} copies would go beyond the hop limit of {limit}")
 
 
 def _deliver_locally(state: State, publication: Publish, local: Sequence[SubscriptionId]) -> None:
-    """Queue one delivery for each interested client, naming all of its matching subscriptions."""
-    handles_by_client: dict[ClientId, list[int]] = {}
+    subscribers: dict[SubscriptionId, ClientId] = {}
     for subscription in local:
         client = state.prt[subscription].last_hop
         assert isinstance(client, ClientId)
-        handles_by_client.setdefault(client, []).append(state.clients[client].handles[subscription])
-    for client in sorted(handles_by_client):
-        handles = tuple(handles_by_client[client])
-        delivery = Deliver(publication.id, publication.publication, handles, publication.hop, publication.published_ms)
-        _deliver(state, client, delivery)
-
-
-def _deliver(state: State, client_id: ClientId, delivery: Deliver) -> None:
-    """Queue a delivery; a client that is too slow loses the oldest or its connection, as it chose."""
-    client = state.clients[client_id]
-    queue = state.queues[client_id]
-    if client.is_cut_off:
-        _lose(state, client_id, client, delivery)
-        return
-    if len(queue) >= state.settings.client_queue_limit:
-        if client.overflow is Overflow.DISCONNECT:
-            _cut_off(state, client_id, client, delivery)
-            return
-        oldest = queue.drop_oldest()
-        assert isinstance(oldest, Deliver)
-        _lose(state, client_id, client, oldest)
-    state.deliver(client_id, delivery)
-
-
-def _cut_off(state: State, client_id: ClientId, client: Client, delivery: Deliver) -> None:
-    """Drop all that waits for a client; the tables are cleaned after the batch, which still needs them."""
-    queue = state.queues[client_id]
-    for waiting in (*queue.waiting(), delivery):
-        if isinstance(waiting, Deliver):
-            _lose(state, client_id, client, waiting)
-    queue.clear()
-    client.is_cut_off = True
-    state.effects.cut_off.append(client_id)
-
-
-def _lose(state: State, client_id: ClientId, client: Client, delivery: Deliver) -> None:
-    client.lost += 1
-    state.counters.lost_by_slow_clients += 1
-    if state.settings.detail >= Detail.DELIVERIES:
-        state.facts.append(
-            Fact(
-                Event.DROP,
-                Publish.kind,
-                delivery.id,
-                peer=client_id,
-                link=LinkKind.CLIENT,
-                hop=delivery.hop,
-                published_ms=delivery.published_ms,
-                value=1,
-                reason="the client is too slow",
-            )
-        )
-
-
-def tell_cut_off(state: State, client_id: ClientId) -> None:
-    """Leave a cut-off client its last message: how many deliveries it lost."""
-    state.tell(client_id, CutOff(state.clients[client_id].lost))
+        subscribers[subscription] = client
+    deliver_to(state, publication, subscribers)
 
 
 def _story(

@@ -4,17 +4,26 @@ A queue has a control lane, which always goes first, and a data lane for each tr
 kept; among the data lanes that the driver may take from, the oldest entry goes first. Q counts the data lanes together.
 Qin and Qout are the publications that entered and left in the last closed window. Windows start at multiples of their
 length, and roll over lazily, when a queue is next looked at: nothing ticks.
+
+While its link is down (D10) a queue counts as congested and as longer than any other; it takes no control, since the
+exchange at link up will replace it, and it holds data up to a limit of bytes and time rather than to its capacity.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from octopia.broker.interface import ALL_CLASSES, Verdict
-from octopia.broker.messages import Deliver, Message, Publish
+from octopia.broker.messages import Data, Message, size_of
+
+LONGER_THAN_ANY = sys.maxsize
+"""The length of the queue of a link that is down."""
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
@@ -59,17 +68,38 @@ class Window:
         return True
 
 
+class _Entry(NamedTuple):
+    order: int
+    message: Data
+    entered_ms: float
+
+
 class OutputQueue:
-    """What waits for one link."""
+    """What waits for one link; ``capacity`` bounds each class, 0 for no bound."""
 
-    __slots__ = ("_control", "_lanes", "_next_order", "_size", "_tau", "forced_length", "verdict", "window")
+    __slots__ = (
+        "_bytes",
+        "_capacity",
+        "_control",
+        "_lanes",
+        "_next_order",
+        "_size",
+        "_tau",
+        "down_since_ms",
+        "forced_length",
+        "verdict",
+        "window",
+    )
 
-    def __init__(self, tau: float, window_ms: float):
+    def __init__(self, tau: float, window_ms: float, capacity: int = 0):
         self._tau = tau
+        self._capacity = capacity
         self._control: deque[Message] = deque()
-        self._lanes: dict[int, deque[tuple[int, Publish | Deliver]]] = {}
+        self._lanes: dict[int, deque[_Entry]] = {}
         self._next_order = 0
         self._size = 0
+        self._bytes = 0
+        self.down_since_ms: float | None = None
         self.window = Window(window_ms)
         self.verdict = Verdict.AUTO
         self.forced_length: int | None = None
@@ -84,14 +114,28 @@ class OutputQueue:
         return not self._size and not self._control
 
     @property
+    def is_down(self) -> bool:
+        """Whether the link is down."""
+        return self.down_since_ms is not None
+
+    @property
+    def bytes_waiting(self) -> int:
+        """About how many bytes of publications wait."""
+        return self._bytes
+
+    @property
     def length(self) -> int:
-        """Q as routing sees it: forced, or the number of publications that wait."""
-        return self._size if self.forced_length is None else self.forced_length
+        """Q as routing sees it: forced, beyond all others if the link is down, or the publications that wait."""
+        if self.forced_length is not None:
+            return self.forced_length
+        return LONGER_THAN_ANY if self.is_down else self._size
 
     def congested(self, now_ms: float) -> bool:
         """Apply Eq. 3: Q * (1 + Qin) / (1 + Qout) > tau; an empty queue is never congested."""
         if self.verdict is not Verdict.AUTO:
             return self.verdict is Verdict.CONGESTED
+        if self.is_down:
+            return True
         length = self.length
         if not length:
             return False
@@ -105,40 +149,43 @@ class OutputQueue:
             self.length, self.window.closed_entered, self.window.closed_left, congested=self.congested(now_ms)
         )
 
-    def put_control(self, message: Message) -> None:
-        """Append to the control lane."""
-        self._control.append(message)
+    def has_room(self, traffic_class: int) -> bool:
+        """Tell whether a class may take another publication."""
+        if not self._capacity or self.is_down:
+            return True
+        lane = self._lanes.get(traffic_class)
+        return lane is None or len(lane) < self._capacity
 
-    def put_data(self, message: Publish | Deliver, traffic_class: int, now_ms: float) -> None:
+    def put_control(self, message: Message) -> None:
+        """Append to the control lane, unless the link is down."""
+        if not self.is_down:
+            self._control.append(message)
+
+    def put_data(self, message: Data, traffic_class: int, now_ms: float) -> None:
         """Append to the data lane of a class."""
         self.window.roll(now_ms)
         self.window.entered += 1
         lane = self._lanes.get(traffic_class)
         if lane is None:
             lane = self._lanes[traffic_class] = deque()
-        lane.append((self._next_order, message))
+        lane.append(_Entry(self._next_order, message, now_ms))
         self._next_order += 1
         self._size += 1
+        self._bytes += size_of(message)
 
     def take(self, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
         """Remove and return the next message, or None if nothing may go."""
         if self._control:
             return self._control.popleft()
-        lane = self._oldest_lane(classes) if self._size else None
-        if lane is None:
+        if not self._size or self._oldest_lane(classes) is None:
             return None
         self.window.roll(now_ms)
         self.window.left += 1
-        self._size -= 1
-        return lane.popleft()[1]
+        return self._remove_oldest(classes)
 
-    def drop_oldest(self) -> Publish | Deliver:
+    def drop_oldest(self) -> Data:
         """Remove and return the oldest publication; it did not leave over the link, so Qout does not count it."""
-        lane = self._oldest_lane(ALL_CLASSES)
-        if lane is None:
-            raise IndexError("drop from an empty queue")
-        self._size -= 1
-        return lane.popleft()[1]
+        return self._remove_oldest(ALL_CLASSES)
 
     def clear(self) -> int:
         """Drop everything, and return how many publications that were."""
@@ -146,17 +193,45 @@ class OutputQueue:
         self._control.clear()
         self._lanes.clear()
         self._size = 0
+        self._bytes = 0
         return dropped
+
+    def go_down(self, now_ms: float) -> None:
+        """Note that the link is down: control is dropped, since the exchange at link up replaces it."""
+        self.down_since_ms = now_ms
+        self._control.clear()
+
+    def come_up(self) -> None:
+        """Note that the link carries again."""
+        self.down_since_ms = None
+
+    def waited_since_ms(self) -> float | None:
+        """Return since when the oldest publication waits for a link that is down, or None."""
+        lane = self._oldest_lane(ALL_CLASSES)
+        if lane is None or self.down_since_ms is None:
+            return None
+        return max(lane[0].entered_ms, self.down_since_ms)
 
     def waiting(self) -> list[Message]:
         """List what waits, in the order in which it would be taken."""
-        data = sorted((entry for lane in self._lanes.values() for entry in lane), key=lambda entry: entry[0])
-        return [*self._control, *(message for _, message in data)]
+        return [*self._control, *(entry.message for entry in sorted(self._entries(), key=lambda each: each.order))]
 
-    def _oldest_lane(self, classes: int) -> deque[tuple[int, Publish | Deliver]] | None:
-        oldest: deque[tuple[int, Publish | Deliver]] | None = None
+    def _entries(self) -> Iterator[_Entry]:
+        return (entry for lane in self._lanes.values() for entry in lane)
+
+    def _remove_oldest(self, classes: int) -> Data:
+        lane = self._oldest_lane(classes)
+        if lane is None:
+            raise IndexError("expected a publication in the queue, got none")
+        message = lane.popleft().message
+        self._size -= 1
+        self._bytes -= size_of(message)
+        return message
+
+    def _oldest_lane(self, classes: int) -> deque[_Entry] | None:
+        oldest: deque[_Entry] | None = None
         for traffic_class, lane in self._lanes.items():
             allowed = lane and classes >> traffic_class & 1
-            if allowed and (oldest is None or lane[0][0] < oldest[0][0]):
+            if allowed and (oldest is None or lane[0].order < oldest[0].order):
                 oldest = lane
         return oldest

@@ -6,28 +6,33 @@ On its way it sets the bits of the advertisements that it intersects, wherever t
 
 from __future__ import annotations
 
-from octopia.broker.messages import CivSet, CivUnset, Subscribe, Unsubscribe
+from octopia.broker import confirming
+from octopia.broker.messages import CivSet, CivUnset, Subscribe, SubscribeRequest, Unsubscribe
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Disjunction
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
 
 
-def subscribe_for_client(state: State, subscriber: ClientId, interest: Disjunction) -> SubscriptionId:
+def subscribe_for_client(state: State, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:
     """Name a local subscriber's subscription and spread it."""
     subscription = state.mint_subscription()
-    _store_and_spread(state, subscriber, Subscribe(subscription, interest))
+    message = Subscribe(subscription, request.interest)
+    _store_and_spread(state, subscriber, message)
+    confirming.await_request(state, subscriber, message.kind, subscription, request.handle, request.timeout_ms)
     return subscription
 
 
 def unsubscribe_for_client(state: State, subscriber: ClientId, subscription: SubscriptionId) -> None:
     """Withdraw a local subscriber's subscription throughout the cluster."""
-    _remove_and_spread(state, subscriber, Unsubscribe(subscription))
+    remove_and_spread(state, subscriber, subscription)
 
 
 def on_subscribe(state: State, sender: BrokerId, message: Subscribe) -> None:
-    """Store a subscription of this cluster and pass it on."""
-    if message.id not in state.prt:
+    """Store a subscription of this cluster and pass it on; one that is known already is only confirmed again."""
+    if message.id in state.prt:
+        confirming.confirm_again(state, sender, [message.id])
+    else:
         _store_and_spread(state, sender, message)
 
 
@@ -35,39 +40,47 @@ def on_unsubscribe(state: State, sender: BrokerId, message: Unsubscribe) -> None
     """Forget a subscription of this cluster and pass that on, if it came from the sender."""
     entry = state.prt.get(message.id)
     if entry is not None and entry.last_hop == sender:
-        _remove_and_spread(state, sender, message)
+        remove_and_spread(state, sender, message.id)
 
 
 def _store_and_spread(state: State, last_hop: Peer, message: Subscribe) -> None:
     state.prt.add(PrtEntry(message.id, message.interest, last_hop))
-    _to_other_primary_neighbours(state, last_hop, message)
-    newly_wanted = [
-        entry for entry in _of_secondary_neighbours(state, message.interest) if state.cluster not in entry.civ
-    ]
+    neighbours = _other_primary_neighbours(state, last_hop)
+    for neighbour in neighbours:
+        state.send(neighbour, message)
+    intersected = of_secondary_neighbours(state, message.interest)
+    newly_wanted = [entry for entry in intersected if state.cluster not in entry.civ]
     for entry in newly_wanted:
         entry.civ = entry.civ.with_bit(state.cluster)
     state.send_civ_updates(CivSet, newly_wanted)
+    if state.confirms:
+        confirming.begin(state, last_hop, message, neighbours, intersected)
 
 
-def _remove_and_spread(state: State, last_hop: Peer, message: Unsubscribe) -> None:
-    removed = state.prt.remove(message.id)
-    _to_other_primary_neighbours(state, last_hop, message)
+def remove_and_spread(state: State, last_hop: Peer, subscription: SubscriptionId) -> None:
+    """Forget a subscription, tell all primary neighbours but the hop it came from, and clear bits nobody needs."""
+    removed = state.prt.remove(subscription)
+    confirming.forget(state, subscription)
+    for neighbour in _other_primary_neighbours(state, last_hop):
+        state.send(neighbour, Unsubscribe(subscription))
+    if state.prt_is_complete:
+        clear_unwanted_bits(state, of_secondary_neighbours(state, removed.interest))
+
+
+def clear_unwanted_bits(state: State, entries: list[CltEntry]) -> None:
+    """Clear our bit of those entries that no subscription of this cluster intersects, and tell their host brokers."""
     no_longer_wanted = [
-        entry
-        for entry in _of_secondary_neighbours(state, removed.interest)
-        if state.cluster in entry.civ and not state.prt.any_intersecting(entry.offer)
+        entry for entry in entries if state.cluster in entry.civ and not state.prt.any_intersecting(entry.offer)
     ]
     for entry in no_longer_wanted:
         entry.civ = entry.civ.without_bit(state.cluster)
     state.send_civ_updates(CivUnset, no_longer_wanted)
 
 
-def _to_other_primary_neighbours(state: State, last_hop: Peer, message: Subscribe | Unsubscribe) -> None:
-    for neighbour in state.neighbourhood.primary_neighbours:
-        if neighbour != last_hop:
-            state.send(neighbour, message)
-
-
-def _of_secondary_neighbours(state: State, interest: Disjunction) -> list[CltEntry]:
+def of_secondary_neighbours(state: State, interest: Disjunction) -> list[CltEntry]:
     """Return the entries received over iLinks that ``interest`` intersects."""
     return [entry for entry in state.clt.intersected_by(interest) if not entry.is_hosted_here]
+
+
+def _other_primary_neighbours(state: State, last_hop: Peer) -> list[BrokerId]:
+    return [neighbour for neighbour in state.neighbourhood.primary_neighbours if neighbour != last_hop]

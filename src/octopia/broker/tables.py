@@ -25,7 +25,10 @@ from octopia.matching import Advertisements, Match, Subscriptions
 class CltEntry:
     """An advertisement; ``civ`` is its advertisement_civ at the host broker, its subscription_civ elsewhere.
 
-    ``versions`` holds, at the host broker, the version of the last update that each secondary broker sent (D4).
+    At the host broker, ``versions`` holds the version of the last update that each secondary broker sent, and
+    ``pending`` the secondary brokers that have not answered, or whose link was lost since: they count as 1 (D4). At a
+    secondary broker, ``sent`` is the version of the last update that it sent, and ``acked`` what the host broker is
+    known to hold.
     """
 
     id: AdvertisementId
@@ -34,11 +37,27 @@ class CltEntry:
     civ: ClusterIndexVector
     ordered: bool = False
     versions: dict[BrokerId, Version] = dataclasses.field(default_factory=dict)
+    pending: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
+    sent: Version | None = None
+    acked: Version | None = None
 
     @property
     def is_hosted_here(self) -> bool:
         """Whether the publisher is a client of this broker."""
         return isinstance(self.last_hop, ClientId)
+
+    @property
+    def routing_civ(self) -> ClusterIndexVector:
+        """The clusters that publications go to: a needless copy is a cost, a missing one is a loss (D4)."""
+        civ = self.civ
+        for secondary in self.pending:
+            civ = civ.with_bit(secondary.cluster)
+        return civ
+
+    @property
+    def awaits_ack(self) -> bool:
+        """Whether the host broker is not known to hold what this secondary broker sent last."""
+        return self.sent is not None and (self.acked is None or self.acked < self.sent)
 
 
 class PrtEntry(msgspec.Struct, frozen=True):

@@ -104,13 +104,15 @@ def read_link_ends(table: Table, scot: Scot) -> tuple[Link, ...]:
     if both == bool(one):
         found = "both" if both else "neither"
         raise table.error(f'expected either "between" or "from" and "to", got {found}')
-    names = table.pair("between") if both else (table.text("from"), table.text("to"))
-    sender, receiver = (_known_broker(table, name, scot) for name in names)
-    try:
-        scot.link_kind(sender, receiver)
-    except InvalidOverlay as error:
-        raise _at(table, error) from None
-    return ((sender, receiver), (receiver, sender)) if both else ((sender, receiver),)
+    if both:
+        sender, receiver = read_neighbours(table, "between", scot)
+        return (sender, receiver), (receiver, sender)
+    return (_neighbours(table, (table.text("from"), table.text("to")), scot),)
+
+
+def read_neighbours(table: Table, key: str, scot: Scot) -> Link:
+    """Read a list of two brokers that a link joins."""
+    return _neighbours(table, table.pair(key), scot)
 
 
 def read_link_shape(table: Table) -> LinkShape:
@@ -199,6 +201,15 @@ def _known_broker(table: Table, name: str, scot: Scot) -> BrokerId:
         return scot.broker(name)
     except InvalidOverlay as error:
         raise _at(table, error) from None
+
+
+def _neighbours(table: Table, names: tuple[str, str], scot: Scot) -> Link:
+    sender, receiver = (_known_broker(table, name, scot) for name in names)
+    try:
+        scot.link_kind(sender, receiver)
+    except InvalidOverlay as error:
+        raise _at(table, error) from None
+    return sender, receiver
 
 
 def _at(table: Table, error: InvalidOverlay) -> InvalidOverlay:

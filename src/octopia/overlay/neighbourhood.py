@@ -30,6 +30,11 @@ class Neighbourhood:
         """Tell an edge broker, which has at most one primary neighbour, from an inner one."""
         return len(self.primary_neighbours) <= 1
 
+    @property
+    def neighbours(self) -> tuple[BrokerId, ...]:
+        """All neighbours, the primary ones first."""
+        return self.primary_neighbours + self.secondary_neighbours
+
     def kind_of(self, peer: Peer) -> LinkKind:
         """Return the kind of the link to ``peer``; every client is a possible peer."""
         if isinstance(peer, ClientId):

@@ -163,7 +163,7 @@ def test_settings_that_decide_the_future_show(settings: dict[str, object]):
 def test_the_digest_does_not_depend_on_hash_seeds_or_the_process():
     script = "from test_fingerprint import base; print(base().fingerprint())"
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent.parent)])
+    path = os.pathsep.join([str(here), str(here.parent.parent), os.environ.get("PYTHONPATH", "")])
     printed = [
         subprocess.run(
             [sys.executable, "-c", script],

@@ -95,19 +95,19 @@ CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
     ("does not fit its host broker", lambda broker: add_to_prt(broker, "c.1", P)),
     ("is not a primary neighbour", lambda broker: add_to_prt(broker, "c.1", at("b.0"))),
     (
-        "the CLT holds 2 advertisements of clients, but clients issued 1",
+        "tables hold 2 advertisements of clients, but clients issued 1",
         lambda broker: add_to_clt(broker, AdvertisementId(at("b.1"), 1, 9), P, 1),
     ),
     (
-        "the CLT holds 0 advertisements of clients, but clients issued 1",
+        "tables hold 0 advertisements of clients, but clients issued 1",
         lambda broker: broker.state.clt.remove(HOSTED),
     ),
     (
-        "the PRT holds 2 subscriptions of clients, but clients issued 1",
+        "tables hold 2 subscriptions of clients, but clients issued 1",
         lambda broker: add_to_prt(broker, "b.1", P),
     ),
     (
-        "the PRT holds 0 subscriptions of clients, but clients issued 1",
+        "tables hold 0 subscriptions of clients, but clients issued 1",
         lambda broker: broker.state.prt.remove(SubscriptionId(at("b.1"), 1, 0)),
     ),
     ("do not mirror its subscriptions", forget_a_handle),

@@ -1,0 +1,19 @@
+"""The kinds of message between brokers, whatever kind of broker sends them."""
+
+from __future__ import annotations
+
+import enum
+
+
+class MessageKind(enum.StrEnum):
+    """The kinds of message between brokers, as they are counted and traced."""
+
+    ADVERTISEMENT = "advertisement"
+    UNADVERTISEMENT = "unadvertisement"
+    SUBSCRIPTION = "subscription"
+    UNSUBSCRIPTION = "unsubscription"
+    CIV_SET = "civ_set"
+    CIV_UNSET = "civ_unset"
+    PUBLICATION = "publication"
+    CONFIRMATION = "confirmation"
+    SYNC = "sync"
