@@ -1,0 +1,140 @@
+"""What must hold when an overlay is at rest: everything whole, and nothing on its way.
+
+The tables are compared with what clients have in force, computed directly from scripts and filters. Whatever
+happened before, rest must look as if nothing ever went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from octopia.broker.core import OctopiaBroker
+from octopia.content import Disjunction, intersects
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.overlay import Scot
+from octopia.simulator.search.model import Model, State
+
+
+class Judge:
+    """Looks at states of a model that are at rest."""
+
+    def __init__(self, model: Model):
+        self._model = model
+        self._clients = model.scenario.clients
+        self._next_hops = dict(_next_hops(model.scot))
+
+    def complaints(self, state: State) -> Iterator[str]:
+        """Yield a sentence for everything that is not as it should be at rest."""
+        brokers = self._brokers(state)
+        yield from self._unfinished(state, brokers)
+        subscriptions = dict(self._subscriptions(state, brokers))
+        advertisements = dict(self._advertisements(state, brokers))
+        for broker in brokers.values():
+            yield from self._prt_complaints(broker, subscriptions)
+            yield from self._clt_complaints(broker, advertisements, subscriptions)
+        yield from self._ledger_complaints(state)
+
+    def _brokers(self, state: State) -> dict[BrokerId, OctopiaBroker]:
+        running = [self._model.nodes[number].broker for number in state.nodes]
+        return {broker.id: broker for broker in running if broker is not None}
+
+    def _unfinished(self, state: State, brokers: dict[BrokerId, OctopiaBroker]) -> Iterator[str]:
+        """Yield what is still under way though nothing will ever come of it."""
+        for number in state.nodes:
+            for neighbour, session in self._model.nodes[number].sessions.items():
+                if not session.is_up or session.awaits_acknowledgement:
+                    yield f"the link from {self._model.nodes[number].id} to {neighbour} never settled"
+        for broker in brokers.values():
+            if broker.state.recovery is not None:
+                yield f"{broker.id} never recovered"
+            if broker.state.inputs or broker.state.blocked:
+                yield f"publications wait at {broker.id} for ever"
+            for peer, queue in broker.state.queues.items():
+                if not queue.is_empty or queue.is_down:
+                    yield f"the queue from {broker.id} to {peer} is never emptied"
+
+    def _subscriptions(
+        self, state: State, brokers: dict[BrokerId, OctopiaBroker]
+    ) -> Iterator[tuple[SubscriptionId, tuple[Disjunction, str]]]:
+        """Yield what is subscribed to: its id, filter and client."""
+        for index, client in enumerate(self._clients):
+            issued = brokers[client.broker].state.clients[ClientId(client.name)].subscriptions
+            for handle, request in self._model.witness.in_force(index, state.scripts[index]).subscriptions.items():
+                yield issued[handle], (request.interest, client.name)
+
+    def _advertisements(
+        self, state: State, brokers: dict[BrokerId, OctopiaBroker]
+    ) -> Iterator[tuple[AdvertisementId, tuple[Disjunction, str]]]:
+        """Yield what is advertised: its id, filter and client."""
+        for index, client in enumerate(self._clients):
+            issued = brokers[client.broker].state.clients[ClientId(client.name)].advertisements
+            for handle, request in self._model.witness.in_force(index, state.scripts[index]).advertisements.items():
+                yield issued[handle], (request.offer, client.name)
+
+    def _prt_complaints(
+        self, broker: OctopiaBroker, subscriptions: dict[SubscriptionId, tuple[Disjunction, str]]
+    ) -> Iterator[str]:
+        """Every broker of the host cluster holds every subscription in force, with the right last hop, and no other."""
+        found = {entry.id: (entry.interest, entry.last_hop) for entry in broker.state.prt}
+        for subscription, (interest, client) in subscriptions.items():
+            if subscription.host_broker.cluster != broker.id.cluster:
+                continue
+            entry = found.pop(subscription, None)
+            last_hop = self._last_hop(broker.id, subscription.host_broker, client)
+            if entry is None:
+                yield f"the PRT of {broker.id} lacks {subscription} of {client}"
+            elif entry != (interest, last_hop):
+                yield f"the PRT of {broker.id} has {subscription} of {client} from {entry[1]}, not from {last_hop}"
+        for subscription in found:
+            yield f"the PRT of {broker.id} holds {subscription}, which was withdrawn"
+
+    def _clt_complaints(
+        self,
+        broker: OctopiaBroker,
+        advertisements: dict[AdvertisementId, tuple[Disjunction, str]],
+        subscriptions: dict[SubscriptionId, tuple[Disjunction, str]],
+    ) -> Iterator[str]:
+        """Every broker of the host region holds every advertisement in force; the host's bits say who wants it."""
+        found = {entry.id: entry for entry in broker.state.clt}
+        for advertisement, (offer, client) in advertisements.items():
+            if advertisement.host_broker.region != broker.id.region:
+                continue
+            entry = found.pop(advertisement, None)
+            if entry is None:
+                yield f"the CLT of {broker.id} lacks {advertisement} of {client}"
+                continue
+            if not entry.is_hosted_here:
+                continue
+            wanted = {
+                each.host_broker.cluster for each, (interest, _) in subscriptions.items() if intersects(offer, interest)
+            }
+            expected = broker.state.civ_of(broker.id.cluster, *sorted(wanted))
+            if entry.civ != expected:
+                yield f"the CIV of {advertisement} is {entry.civ} at {broker.id}, not {expected}"
+            if entry.pending:
+                yield f"{advertisement} waits at {broker.id} for answers that never come"
+        for advertisement in found:
+            yield f"the CLT of {broker.id} holds {advertisement}, which was withdrawn"
+
+    def _ledger_complaints(self, state: State) -> Iterator[str]:
+        for index, client in enumerate(self._clients):
+            if not self._model.witness.is_confirmed(state.ledger, index, state.scripts[index]):
+                yield f"not all that {client.name} issued was confirmed"
+        for number, index, handle in state.ledger.owed:
+            name = self._clients[index].name
+            yield f"publication {number} never reached subscription {handle} of {name}, which was confirmed before"
+
+    def _last_hop(self, broker: BrokerId, host_broker: BrokerId, client: str) -> Peer:
+        return ClientId(client) if broker == host_broker else self._next_hops[broker, host_broker]
+
+
+def _next_hops(scot: Scot) -> Iterator[tuple[tuple[BrokerId, BrokerId], BrokerId]]:
+    """Yield, for every two brokers of a cluster, the neighbour of the first that lies towards the second."""
+    for broker in scot.brokers:
+        for neighbour in scot.neighbourhood(broker).primary_neighbours:
+            behind = [(neighbour, broker)]
+            while behind:
+                reached, source = behind.pop()
+                yield (broker, reached), neighbour
+                onward = scot.neighbourhood(reached).primary_neighbours
+                behind += [(each, reached) for each in onward if each != source]

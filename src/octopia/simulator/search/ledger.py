@@ -1,0 +1,165 @@
+"""What clients did and were told, and what follows from it: the part of a state that no broker knows.
+
+Confirmed means confirmed: a publication that is accepted when a matching subscription was already confirmed to its
+client is *owed* to it, unless its journey overlaps a crash. It does if it is under way when a broker crashes, or if it
+is made before all neighbours have noticed, for a subscription that was confirmed before the crash (a *stale* one).
+After that, links wait for the broker to come back; and what is confirmed after a crash must not suffer from it at all.
+Where a grace period ended before its recovery, nothing is owed. No client may be given the same publication twice, nor
+one that it does not want at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from octopia.broker import MessageKind
+from octopia.broker.messages import (
+    AdvertiseRequest,
+    ClientRequest,
+    Confirmed,
+    Deliver,
+    Message,
+    PublishRequest,
+    Refused,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+)
+from octopia.content import Publication, matches
+from octopia.simulator.search.scenarios import Client, Scenario
+
+Receipt: TypeAlias = tuple[int, int, int]
+"""A publication by number, a client by index, and a subscription of its by handle."""
+
+
+class Ledger(NamedTuple):
+    """All in order: what is confirmed, as (client, 1 for subscriptions, handle); what was delivered; what is owed."""
+
+    confirmed: tuple[tuple[int, int, int], ...] = ()
+    stale: tuple[tuple[int, int, int], ...] = ()
+    delivered: tuple[Receipt, ...] = ()
+    owed: tuple[Receipt, ...] = ()
+
+
+class InForce(NamedTuple):
+    """What a client has in force, by handle, in the order in which it issued it."""
+
+    advertisements: Mapping[int, AdvertiseRequest]
+    subscriptions: Mapping[int, SubscribeRequest]
+
+    @property
+    def requests(self) -> tuple[ClientRequest, ...]:
+        """All that it would issue again at a broker that knows nothing of it."""
+        return (*self.advertisements.values(), *self.subscriptions.values())
+
+
+class Witness:
+    """Keeps ledgers of one scenario."""
+
+    def __init__(self, scenario: Scenario):
+        self._clients = scenario.clients
+        self._in_force = [list(_in_force_after_each(client)) for client in scenario.clients]
+        self._names = {client.name: index for index, client in enumerate(scenario.clients)}
+
+    def in_force(self, client: int, done: int) -> InForce:
+        """Return what a client has in force when it has done so many actions of its script."""
+        return self._in_force[client][done]
+
+    def is_confirmed(self, ledger: Ledger, client: int, done: int) -> bool:
+        """Tell whether all that a client has in force is confirmed."""
+        held = self._in_force[client][done]
+        needed = [(client, 0, each) for each in held.advertisements] + [
+            (client, 1, each) for each in held.subscriptions
+        ]
+        return all(each in ledger.confirmed for each in needed)
+
+    def acted(self, ledger: Ledger, client: int, request: ClientRequest) -> Ledger:
+        """Note that a client did something: what it withdraws is neither confirmed nor owed any more."""
+        match request:
+            case UnsubscribeRequest():
+                owed = tuple(each for each in ledger.owed if each[1:] != (client, request.handle))
+                return _withdrawn(ledger, (client, 1, request.handle))._replace(owed=owed)
+            case UnadvertiseRequest():
+                return _withdrawn(ledger, (client, 0, request.handle))
+            case _:
+                return ledger
+
+    def accepted(self, ledger: Ledger, scripts: Sequence[int], publication: PublishRequest) -> Ledger:
+        """Note that a publication was accepted: it is owed to all whose subscription is confirmed and matches."""
+        number = publication.sequence
+        sound = [(client, handle) for client, is_subscription, handle in _sound(ledger) if is_subscription]
+        owed = [
+            (number, client, handle)
+            for client, handle in sound
+            if self._wants(client, scripts[client], handle, publication.publication)
+        ]
+        missing = [each for each in owed if each not in ledger.delivered]
+        return ledger._replace(owed=tuple(sorted({*ledger.owed, *missing})))
+
+    def crashed(self, ledger: Ledger, clients: Sequence[int]) -> Ledger:
+        """Note that a broker crashed: its clients must be confirmed again, and nothing under way is owed."""
+        confirmed = tuple(each for each in ledger.confirmed if each[0] not in clients)
+        return ledger._replace(confirmed=confirmed, stale=confirmed, owed=())
+
+    def told(self, ledger: Ledger, scripts: Sequence[int], name: str, reply: Message) -> tuple[Ledger, str]:
+        """Note what a client is told, and return what is wrong with that, or an empty text."""
+        client = self._names[name]
+        match reply:
+            case Confirmed():
+                entry = (client, int(reply.request == MessageKind.SUBSCRIPTION), reply.number)
+                return ledger._replace(confirmed=tuple(sorted({*ledger.confirmed, entry}))), ""
+            case Deliver():
+                return self._delivered(ledger, scripts, client, reply)
+            case Refused() if reply.request != MessageKind.PUBLICATION:
+                return ledger, f"{name} was refused a {reply.request}: {reply.reason}"
+            case _:
+                return ledger, ""
+
+    def _delivered(self, ledger: Ledger, scripts: Sequence[int], client: int, delivery: Deliver) -> tuple[Ledger, str]:
+        number = int(delivery.publication.payload)
+        receipts = [(number, client, handle) for handle in delivery.handles]
+        name = self._clients[client].name
+        for receipt in receipts:
+            wanted_by = f"subscription {receipt[2]} of {name}"
+            if receipt in ledger.delivered:
+                return ledger, f"publication {number} was delivered twice to {wanted_by}"
+            if not self._wants(client, scripts[client], receipt[2], delivery.publication):
+                return ledger, f"publication {number} was delivered to {wanted_by}, which does not want it"
+        delivered = tuple(sorted({*ledger.delivered, *receipts}))
+        owed = tuple(each for each in ledger.owed if each not in receipts)
+        return ledger._replace(delivered=delivered, owed=owed), ""
+
+    def _wants(self, client: int, done: int, handle: int, publication: Publication) -> bool:
+        wanted = self._in_force[client][done].subscriptions.get(handle)
+        return wanted is not None and matches(wanted.interest, publication)
+
+
+def _in_force_after_each(client: Client) -> Iterator[InForce]:
+    """Yield what a client has in force before its first action, and after each."""
+    advertisements: dict[int, AdvertiseRequest] = {}
+    subscriptions: dict[int, SubscribeRequest] = {}
+    yield InForce({}, {})
+    for action in client.actions:
+        match action:
+            case AdvertiseRequest():
+                advertisements[action.handle] = action
+            case SubscribeRequest():
+                subscriptions[action.handle] = action
+            case UnadvertiseRequest():
+                del advertisements[action.handle]
+            case UnsubscribeRequest():
+                del subscriptions[action.handle]
+            case PublishRequest():
+                pass
+        yield InForce(dict(advertisements), dict(subscriptions))
+
+
+def _sound(ledger: Ledger) -> Iterator[tuple[int, int, int]]:
+    """Yield what is confirmed and not stale."""
+    return (each for each in ledger.confirmed if each not in ledger.stale)
+
+
+def _withdrawn(ledger: Ledger, gone: tuple[int, int, int]) -> Ledger:
+    confirmed = tuple(each for each in ledger.confirmed if each != gone)
+    return ledger._replace(confirmed=confirmed, stale=tuple(each for each in ledger.stale if each != gone))

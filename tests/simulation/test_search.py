@@ -1,0 +1,168 @@
+"""Every state that small overlays can reach (the promises of D3, D4, D5 and of the exchange at link up).
+
+The searches go to their end. That they would find something is shown by planting the faults that the design guards
+against, one by one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from octopia.broker import advertising, confirming, exchanging, subscribing
+from octopia.broker.messages import CivAck, Subscribe, SubscriptionDigest, Version
+from octopia.broker.state import State
+from octopia.broker.tables import CltEntry
+from octopia.ids import BrokerId, Peer
+from octopia.link import Frame, Outcome, Session
+from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario
+
+AMPLE = 200_000
+SOAK = 1_000_000
+
+
+def search(scenario: str, limit: int = AMPLE, order: Order = Order.BREADTH) -> Report:
+    return Explorer(find_scenario(scenario)).search(limit, order)
+
+
+def expect_nothing_wrong(report: Report) -> None:
+    if report.violation is not None:
+        pytest.fail(str(report), pytrace=False)
+
+
+def expect_violation(scenario: str) -> Violation:
+    """Search until something is wrong, print the shortest way there, and go that way again."""
+    report = search(scenario)
+    assert report.violation is not None, f"the fault was not found: {report}"
+    print(report)
+    *before, last = Explorer(find_scenario(scenario)).replay(report.violation.path)
+    assert not any(complaint for _, complaint in before)
+    assert last[1] == report.violation.sentence
+    return report.violation
+
+
+@pytest.mark.parametrize("scenario", ORDINARY)
+def test_nothing_is_wrong_in_any_state_that_can_be_reached(scenario: str) -> None:
+    report = search(scenario)
+    expect_nothing_wrong(report)
+    assert report.complete
+    assert report.at_rest
+
+
+@pytest.mark.parametrize("scenario", DEEP)
+def test_the_ends_of_long_stories(scenario: str) -> None:
+    report = search(scenario, 20_000, Order.DEPTH)
+    expect_nothing_wrong(report)
+    assert report.states >= 20_000
+    assert report.at_rest
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("scenario", DEEP)
+def test_a_million_states(scenario: str, order: Order) -> None:
+    report = Explorer(find_scenario(scenario)).search(SOAK, order, lambda line: print(scenario, line, file=sys.stderr))
+    expect_nothing_wrong(report)
+    assert report.complete or report.states >= SOAK
+
+
+# What the search must find.
+
+
+def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
+    """Apply updates of bits whatever their version."""
+    entry.pending.pop(secondary, None)
+    entry.versions[secondary] = version
+    bit = secondary.cluster
+    entry.civ = entry.civ.with_bit(bit) if wanted else entry.civ.without_bit(bit)
+
+
+def take_any_frame(session: Session, frame: Frame, outcome: Outcome) -> None:
+    """Accept frames whatever their sequence number."""
+    session._accepted = frame.sequence - 1
+    _on_frame(session, frame, outcome)
+
+
+_on_frame = Session._on_frame
+
+
+def test_updates_of_bits_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D4: behind a link that lets duplicates through, only versions tell a stale CIV_UNSET."""
+    monkeypatch.setattr(Session, "_on_frame", take_any_frame)
+    expect_nothing_wrong(search("bits"))
+    monkeypatch.setattr(advertising, "_update", take_any_update)
+    violation = expect_violation("bits")
+    assert violation.sentence == "publication 0 never reached subscription 1 of S, which was confirmed before"
+
+
+def test_acknowledgements_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D5: a wait names a version, and an acknowledgement of an earlier one does not end it."""
+    on_civ_ack = confirming.on_civ_ack
+
+    def end_all_waits(state: State, host_broker: BrokerId, message: CivAck) -> None:
+        for waiting in state.confirming.values():
+            waiting.bits.update({each: version for each, version in message.stored if each in waiting.bits})
+        on_civ_ack(state, host_broker, message)
+
+    monkeypatch.setattr(confirming, "on_civ_ack", end_all_waits)
+    assert "which was confirmed before" in expect_violation("publish").sentence
+
+
+def test_confirmations_that_do_not_wait_for_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = confirming.begin
+
+    def await_neighbours_only(
+        state: State, last_hop: Peer, message: Subscribe, neighbours: Sequence[BrokerId], _: Sequence[CltEntry]
+    ) -> None:
+        begin(state, last_hop, message, neighbours, ())
+
+    monkeypatch.setattr(confirming, "begin", await_neighbours_only)
+    assert "which was confirmed before" in expect_violation("publish").sentence
+
+
+def test_confirmations_that_do_not_wait_for_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = confirming.begin
+
+    def await_bits_only(
+        state: State, last_hop: Peer, message: Subscribe, _: Sequence[BrokerId], intersected: Sequence[CltEntry]
+    ) -> None:
+        begin(state, last_hop, message, (), intersected)
+
+    monkeypatch.setattr(confirming, "begin", await_bits_only)
+    assert "which was confirmed before" in expect_violation("publish").sentence
+
+
+def test_entries_removed_on_an_incomplete_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_digest = exchanging.on_subscription_digest
+
+    def believe(state: State, sender: BrokerId, digest: SubscriptionDigest) -> None:
+        for entry in list(state.prt):
+            if entry.last_hop == sender and entry.id not in digest.subscriptions:
+                subscribing.remove_and_spread(state, sender, entry.id)
+        on_digest(state, sender, digest)
+
+    monkeypatch.setattr(exchanging, "on_subscription_digest", believe)
+    assert "which was confirmed before" in expect_violation("line").sentence
+
+
+def test_resent_frames_that_are_not_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "_on_frame", take_any_frame)
+    violation = expect_violation("resend")
+    assert violation.sentence == "publication 0 was delivered twice to subscription 0 of S"
+
+
+def test_a_recovering_broker_that_confirms_before_it_knows_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirming, "_unmet", lambda state: [])
+    assert "which was confirmed before" in expect_violation("recovering").sentence
+
+
+def test_a_recovering_broker_that_says_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "prt_is_complete", property(lambda state: True))
+    assert "which was confirmed before" in expect_violation("secondary").sentence
+
+
+def test_a_recovering_broker_that_takes_publications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "accepts_data", property(lambda state: True))
+    assert "which was confirmed before" in expect_violation("line").sentence
