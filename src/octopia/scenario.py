@@ -8,6 +8,7 @@ outside its advertisements, is left to it.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from octopia.overlay.files import (
     read_broker,
     read_link_ends,
     read_link_shape,
+    read_neighbours,
     read_overlay,
     read_routing,
 )
@@ -90,15 +92,84 @@ class LinkChange:
     shape: LinkShape = _AS_IT_IS
 
 
-Item: TypeAlias = AdvertiseItem | SubscribeItem | UnadvertiseItem | UnsubscribeItem | PublishItem | LinkChange
+@dataclasses.dataclass(frozen=True, slots=True)
+class CrashItem:
+    """A broker dies with all that it knows."""
+
+    broker: BrokerId
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RestartItem:
+    """A crashed broker starts again without memory; its clients reconnect and issue again what they had issued."""
+
+    broker: BrokerId
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CutItem:
+    """A link carries nothing any more; its ends will notice the silence."""
+
+    link: tuple[BrokerId, BrokerId]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealItem:
+    """A link that was cut carries again."""
+
+    link: tuple[BrokerId, BrokerId]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlowItem:
+    """A client takes at most ``rate`` publications a second from now on."""
+
+    client: str
+    rate: float
+
+
+FaultItem: TypeAlias = CrashItem | RestartItem | CutItem | HealItem
+Item: TypeAlias = (
+    AdvertiseItem | SubscribeItem | UnadvertiseItem | UnsubscribeItem | PublishItem | LinkChange | SlowItem | FaultItem
+)
+
+
+class LinkModel(enum.StrEnum):
+    """How links are simulated: without sessions (they never fail), with them, or with them where faults need them."""
+
+    IDEAL = "ideal"
+    SESSION = "session"
+    AUTO = "auto"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SimulatorSettings:
+    """The ``[simulator]`` table: what surrounds the brokers in virtual time.
+
+    ``drop``, ``duplicate`` and ``reorder`` are probabilities that befall each frame below the sessions.
+    """
+
+    profile: str = "unit"
+    seed: int = 0
+    links: LinkModel = LinkModel.AUTO
+    drop: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    queue_capacity: int = 0
+    window_bytes: int = 64 * 1024
+    client_queue_limit: int = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens: at its time, or, without one, after everything before it has settled."""
+    """Something that happens: at its time, or, without one, after everything before it has settled.
+
+    ``at_ms`` counts from the moment when the events begin, ``after_ms`` from the last moment when all had settled.
+    """
 
     item: Item
     at_ms: float | None = None
+    after_ms: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,8 +191,7 @@ class Scenario:
     clients: tuple[ClientSpec, ...]
     links: tuple[LinkChange, ...]
     events: tuple[Event, ...]
-    profile: str = "unit"
-    seed: int = 0
+    simulator: SimulatorSettings = dataclasses.field(default_factory=SimulatorSettings)
 
     def with_algorithm(self, algorithm: Algorithm) -> Scenario:
         """Return the same scenario under another algorithm."""
@@ -136,9 +206,6 @@ def load_scenario(path: Path) -> Scenario:
 def read_scenario(top: Table, name: str, directory: Path) -> Scenario:
     """Read a scenario from the top table of a file that lies in ``directory``."""
     return _Reader(top, directory).scenario(name)
-
-
-_FAULTS = ("crash", "restart", "cut", "heal")
 
 
 class _Reader:
@@ -159,7 +226,6 @@ class _Reader:
         clients = tuple(self._client(table) for table in top.tables("client"))
         links = tuple(self._link_change(table) for table in top.tables("link"))
         events = tuple(self._event(table) for table in top.tables("event"))
-        simulator = top.table("simulator")
         scenario = Scenario(
             name=top.text("name", default_name),
             overlay=self._overlay,
@@ -167,16 +233,28 @@ class _Reader:
             clients=clients,
             links=links,
             events=events,
-            profile=self._profile(simulator),
-            seed=simulator.integer("seed", 0) if simulator else 0,
+            simulator=self._simulator(top.table("simulator")),
         )
         top.finish()
         return scenario
 
-    def _profile(self, simulator: Table | None) -> str:
-        """Return the name of a profile; that of a file is relative to the scenario's folder."""
-        name = simulator.text("profile", "unit") if simulator else "unit"
-        return str(self._directory / name) if name.endswith(".toml") else name
+    def _simulator(self, table: Table | None) -> SimulatorSettings:
+        default = SimulatorSettings()
+        if table is None:
+            return default
+        profile = table.text("profile", default.profile)
+        return SimulatorSettings(
+            # A profile's file is found from the scenario's folder, as an overlay's is.
+            profile=str(self._directory / profile) if profile.endswith(".toml") else profile,
+            seed=table.integer("seed", default.seed),
+            links=table.choice("links", LinkModel, default.links),
+            drop=_probability(table, "drop"),
+            duplicate=_probability(table, "duplicate"),
+            reorder=_probability(table, "reorder"),
+            queue_capacity=table.integer("queue_capacity", default.queue_capacity, minimum=0),
+            window_bytes=table.integer("window_bytes", default.window_bytes, minimum=1),
+            client_queue_limit=table.integer("client_queue_limit", default.client_queue_limit, minimum=1),
+        )
 
     def _client(self, table: Table) -> ClientSpec:
         name = table.text("name")
@@ -197,13 +275,14 @@ class _Reader:
 
     def _event(self, table: Table) -> Event:
         at_ms = table.number("at_ms", None, minimum=0)
-        kinds = [key for key in (*_EVENT_KINDS, *_FAULTS) if table.has(key)]
+        after_ms = table.number("after_ms", None, minimum=0)
+        if at_ms is not None and after_ms is not None:
+            raise table.error("expected at_ms or after_ms, got both")
+        kinds = [key for key in _EVENT_KINDS if table.has(key)]
         if len(kinds) != 1:
             got = " and ".join(kinds) or "none of them"
-            raise table.error(f"expected one of {', '.join((*_EVENT_KINDS, *_FAULTS))}, got {got}")
-        if kinds[0] in _FAULTS:
-            raise table.error(f"expected an event without faults, got {kinds[0]}, which cannot be simulated yet")
-        return Event(_EVENT_KINDS[kinds[0]](self, table), at_ms)
+            raise table.error(f"expected one of {', '.join(_EVENT_KINDS)}, got {got}")
+        return Event(_EVENT_KINDS[kinds[0]](self, table), at_ms, after_ms)
 
     def _publish_event(self, table: Table) -> PublishItem:
         attributes = table.raw("publish")
@@ -241,6 +320,21 @@ class _Reader:
         link = table.table("link")
         assert link is not None
         return self._link_change(link)
+
+    def _slow_event(self, table: Table) -> SlowItem:
+        return SlowItem(self._known_client(table), table.number("slow", above=0))
+
+    def _crash_event(self, table: Table) -> CrashItem:
+        return CrashItem(read_broker(table, "crash", self._overlay.scot))
+
+    def _restart_event(self, table: Table) -> RestartItem:
+        return RestartItem(read_broker(table, "restart", self._overlay.scot))
+
+    def _cut_event(self, table: Table) -> CutItem:
+        return CutItem(read_neighbours(table, "cut", self._overlay.scot))
+
+    def _heal_event(self, table: Table) -> HealItem:
+        return HealItem(read_neighbours(table, "heal", self._overlay.scot))
 
     def _advertise(
         self, table: Table, key: str, client: str, text: str, ordered: bool, given: str | None = None
@@ -288,6 +382,11 @@ _EVENT_KINDS: dict[str, Callable[[_Reader, Table], Item]] = {
     "unsubscribe": _Reader._unsubscribe_event,
     "unadvertise": _Reader._unadvertise_event,
     "link": _Reader._link_event,
+    "slow": _Reader._slow_event,
+    "crash": _Reader._crash_event,
+    "restart": _Reader._restart_event,
+    "cut": _Reader._cut_event,
+    "heal": _Reader._heal_event,
 }
 
 
@@ -303,6 +402,13 @@ def _verdict(table: Table) -> Verdict | None:
             return Verdict.AUTO
         case _:
             raise table.wrong("congested", 'true, false or "auto"')
+
+
+def _probability(table: Table, key: str) -> float:
+    value = table.number(key, 0.0, minimum=0)
+    if value >= 1:
+        raise table.wrong(key, "a probability, from 0 to below 1")
+    return value
 
 
 def _flattened(attributes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:

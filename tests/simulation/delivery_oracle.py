@@ -236,7 +236,8 @@ class Oracle:
             must_reach={(each.client, each.name) for each in matching if certain and each.is_certain(phase)},
             may_reach={(each.client, each.name) for each in matching if possible and each.is_possible(phase)},
             must_enter=self._clusters_for(certain, [s for s in self._interests.values() if s.is_certain(phase)]),
-            may_enter=self._clusters_for(possible, [s for s in self._interests.values() if s.is_possible(phase)]),
+            may_enter=self._clusters_for(possible, [s for s in self._interests.values() if s.is_possible(phase)])
+            | self._clusters_not_heard_of(possible, phase),
             is_static=self._is_static(certain, possible),
         )
 
@@ -248,6 +249,13 @@ class Oracle:
             for interest in interests
             if self._cluster(interest) != self._cluster(offer) and self._intersects(offer.name, interest.name)
         }
+
+    def _clusters_not_heard_of(self, offers: Sequence[_Span], phase: int) -> set[int]:
+        """Return all other clusters if an offer is so new that some may not have answered: they count as interested."""
+        if not self._drawn.scenario.routing.confirmations:
+            return set()
+        fresh = [offer for offer in offers if offer.since == phase]
+        return {each for offer in fresh for each in range(self._scot.clusters) if each != self._cluster(offer)}
 
     def _is_static(self, certain: list[_Span], possible: list[_Span]) -> bool | None:
         if self._drawn.scenario.routing.algorithm is Algorithm.STATIC or any(each.is_ordered for each in certain):

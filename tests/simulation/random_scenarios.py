@@ -6,7 +6,7 @@ some scenarios the two overlap, and then only bounds are known. Filters are draw
 as alternatives of predicates; both are kept beside the normal forms that brokers get, for an oracle to evaluate.
 
 Three families of congestion, by seed: none at all; verdicts and queue lengths that are forced upon random links; and
-bursts over links of limited rate, where nothing but Eq. 3 decides.
+bursts over links of limited rate, where nothing but Eq. 3 decides. Every other seed confirms what clients ask for (D5).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from octopia.scenario import (
     LinkChange,
     PublishItem,
     Scenario,
+    SimulatorSettings,
     SubscribeItem,
     UnadvertiseItem,
     UnsubscribeItem,
@@ -268,14 +269,15 @@ class _Builder:
             clients=clients,
             links=links,
             events=_events(phases),
-            profile="paper" if rng.random() < 0.15 else "unit",
-            seed=self._seed,
+            simulator=SimulatorSettings("paper" if rng.random() < 0.15 else "unit", self._seed),
         )
         return RandomScenario(self._seed, self._family, scenario, phases, self._offers, self._interests)
 
     def _draw_routing(self) -> RoutingSettings:
         algorithm = Algorithm.STATIC if self._rng.random() < 0.2 else Algorithm.DYNAMIC
-        return RoutingSettings(algorithm, tau=self._rng.choice((10.0, 10.0, 10.0, 5.0, 3.0, 2.0)))
+        tau = self._rng.choice((10.0, 10.0, 10.0, 5.0, 3.0, 2.0))
+        # The families take turns by threes, so every one of them has both.
+        return RoutingSettings(algorithm, tau, confirmations=self._seed % 2 == 1)
 
     # Clients.
 

@@ -44,7 +44,11 @@ def describe(drawn: RandomScenario) -> Iterator[str]:
     tree = ", ".join(f"{low}-{high}" for low, high in scot.tree.edges) or scot.regions[0]
     routing = scenario.routing
     yield f"seed {drawn.seed}, congestion {drawn.family.value}: tree {tree}, {scot.clusters} clusters"
-    yield f"{routing.algorithm.value} routing, tau {routing.tau:g}, profile {scenario.profile}"
+    confirmed = "with" if routing.confirmations else "without"
+    yield (
+        f"{routing.algorithm.value} routing {confirmed} confirmations, tau {routing.tau:g}, "
+        f"profile {scenario.simulator.profile}"
+    )
     for client in scenario.clients:
         yield f"{client.name} at {client.broker}"
         yield from (f"  {_describe_item(item)}" for item in client.items)

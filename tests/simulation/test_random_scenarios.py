@@ -18,20 +18,22 @@ import msgspec
 import pytest
 import replay_scenario
 from delivery_oracle import SECOND_OPINION, Outcome, play
-from random_scenarios import Family, draw_scenario, family_of
+from random_scenarios import Family, RandomScenario, draw_scenario, family_of
 
-from octopia.broker import Case, ClusterIndexVector, Decision, Forward, publishing, subscribing
+from octopia.broker import Case, ClusterIndexVector, Decision, Forward, Verdict, publishing, subscribing
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.messages import CivSet, CivUnset, Message, Publish, PublishRequest
+from octopia.broker.messages import CivNone, CivSet, CivUnset, Message, size_of
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted
-from octopia.broker.tables import CltEntry
+from octopia.broker.tables import Clt, CltEntry
 from octopia.content import And, Disjunction, Expression, Not, Or, Publication
 from octopia.ids import ClientId
-from octopia.matching import Match, scan
-from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeItem
+from octopia.matching import scan
+from octopia.scenario import AdvertiseItem, Event, Item, LinkChange, LinkModel, PublishItem, SubscribeItem
 from octopia.settings import Algorithm
+from octopia.simulator.run import Run, run_scenario
+from octopia.simulator.sessions import SessionLinks
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,6 +101,61 @@ def test_a_seed_always_tells_the_same_story() -> None:
         assert msgspec.json.encode(one) == msgspec.json.encode(other)
 
 
+# Links with sessions.
+
+
+def on_links(drawn: RandomScenario, links: LinkModel) -> Run:
+    """Run a scenario over links of one kind, with Eq. 3 out of play: it reads queues, which sessions may delay."""
+    scenario = drawn.scenario
+    scot = scenario.overlay.scot
+    directions = tuple(
+        direction for low, high in (*scot.alinks, *scot.ilinks) for direction in ((low, high), (high, low))
+    )
+    free = LinkChange(directions, Verdict.FREE, queue_length=0)
+    # Phases follow each other without the long silence that they have otherwise, in which links would only say hello.
+    events = tuple(
+        event
+        for phase in drawn.phases
+        for event in (
+            *(Event(_decided(each.item), after_ms=each.offset_ms) for each in phase),
+            Event(LinkChange(directions=())),
+        )
+    )
+    simulator = dataclasses.replace(scenario.simulator, links=links)
+    changes = (free, *map(_decided, scenario.links))
+    return run_scenario(dataclasses.replace(scenario, links=changes, events=events, simulator=simulator))
+
+
+def _decided(item: Item) -> Item:
+    if isinstance(item, LinkChange) and item.verdict is Verdict.AUTO:
+        return dataclasses.replace(item, verdict=Verdict.CONGESTED)
+    return item
+
+
+SETTLED = [seed for seed in range(90) if family_of(seed) is not Family.EMERGENT]
+
+
+@pytest.mark.parametrize("seeds", [SETTLED[start::4] for start in range(4)], ids=lambda seeds: f"from-{seeds[0]}")
+def test_sessions_change_neither_deliveries_nor_messages(seeds: list[int]) -> None:
+    for seed in seeds:
+        drawn = draw_scenario(seed)
+        ideal, session = (on_links(drawn, links) for links in (LinkModel.IDEAL, LinkModel.SESSION))
+        assert isinstance(session.world.links, SessionLinks)
+        assert session.complaints() == ideal.complaints() == [], f"seed {seed}"
+        assert arrived(session) == arrived(ideal), f"seed {seed}"
+        assert session.messages() == ideal.messages(), f"seed {seed}"
+
+
+def test_sessions_are_compared_where_something_arrives() -> None:
+    assert len(SETTLED) == 60
+    assert sum(len(arrived(on_links(draw_scenario(seed), LinkModel.IDEAL))) for seed in SETTLED) > 500
+
+
+def arrived(run: Run) -> list[tuple[int, str, str, tuple[str, ...]]]:
+    """Return what was delivered to whom and how it came there, in no particular order."""
+    return sorted((each.publication, each.client, each.subscription, each.path) for each in run.recorder.deliveries)
+
+
 # What is drawn.
 
 
@@ -119,7 +176,9 @@ def test_scenarios_are_as_varied_as_they_should_be() -> None:
     assert {len(each.overlay.scot.regions) for each in scenarios} == set(range(1, 8))
     assert {each.overlay.scot.clusters for each in scenarios} == set(range(1, 7))
     assert {each.routing.algorithm for each in scenarios} == {Algorithm.STATIC, Algorithm.DYNAMIC}
-    assert {each.profile for each in scenarios} == {"unit", "paper"}
+    assert {each.simulator.profile for each in scenarios} == {"unit", "paper"}
+    for family in Family:
+        assert {each.scenario.routing.confirmations for each in drawn if each.family is family} == {True, False}
     assert any(len({client.broker for client in each.clients}) < len(each.clients) for each in scenarios)
     kinds = {type(node) for each in drawn for interest in each.interests.values() for node in nodes(interest)}
     assert {And, Or, Not} <= kinds
@@ -190,15 +249,10 @@ def route_static_publications_dynamically(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def send_to_every_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    route = publishing.route_from_client
+    def everywhere(entry: CltEntry) -> ClusterIndexVector:
+        return ClusterIndexVector.of(range(entry.civ.clusters), entry.civ.clusters)
 
-    def broadcast(
-        state: State, publisher: ClientId, publication: Publish, advertisements: list[CltEntry], match: Match
-    ) -> None:
-        everywhere = state.civ_of(*range(state.neighbourhood.clusters))
-        route(state, publisher, publication, [dataclasses.replace(e, civ=everywhere) for e in advertisements], match)
-
-    monkeypatch.setattr(publishing, "route_from_client", broadcast)
+    monkeypatch.setattr(CltEntry, "routing_civ", property(everywhere))
 
 
 def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +265,9 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         queue.window.roll(now_ms)
         queue.window.left += 1
         queue._size -= 1
-        return lane.pop()[1]
+        message = lane.pop().message
+        queue._bytes -= size_of(message)
+        return message
 
     monkeypatch.setattr(OutputQueue, "take", take)
 
@@ -219,20 +275,18 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
 def never_clear_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     send = State.send_civ_updates
 
-    def send_sets(state: State, update: type[CivSet] | type[CivUnset], entries: list[CltEntry]) -> None:
-        if update is CivSet:
+    def send_all_but_unsets(state: State, update: type[CivSet | CivUnset | CivNone], entries: list[CltEntry]) -> None:
+        if update is not CivUnset:
             send(state, update, entries)
 
-    monkeypatch.setattr(State, "send_civ_updates", send_sets)
+    monkeypatch.setattr(State, "send_civ_updates", send_all_but_unsets)
 
 
 def refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def accept(state: State, publisher: ClientId, request: PublishRequest) -> tuple[Publish, list[CltEntry]] | str:
-        own = [entry for entry in state.clt if entry.last_hop == publisher]
-        publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
-        return (publication, own) if own else "it has no advertisement"
+    def conforming(clt: Clt, publication: Publication, publisher: ClientId) -> list[CltEntry]:
+        return [entry for entry in clt if entry.last_hop == publisher]
 
-    monkeypatch.setattr(publishing, "accept", accept)
+    monkeypatch.setattr(Clt, "conforming", conforming)
 
 
 def forget_to_unsubscribe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,15 @@ from octopia.errors import InvalidFile, UsageError
 from octopia.overlay import LinkShape
 from octopia.scenario import (
     AdvertiseItem,
+    CrashItem,
+    CutItem,
+    HealItem,
     LinkChange,
+    LinkModel,
     PublishItem,
+    RestartItem,
+    SimulatorSettings,
+    SlowItem,
     SubscribeItem,
     UnadvertiseItem,
     UnsubscribeItem,
@@ -40,7 +47,8 @@ class TestKeys:
         assert scenario.name == "scenario"
         assert scenario.routing == RoutingSettings()
         assert (scenario.clients, scenario.links, scenario.events) == ((), (), ())
-        assert (scenario.profile, scenario.seed) == ("unit", 0)
+        assert scenario.routing.confirmations
+        assert scenario.simulator == SimulatorSettings("unit", 0, LinkModel.AUTO, 0.0, 0.0, 0.0, 0, 65_536)
 
     def test_name_routing_and_simulator(self):
         scenario = scenario_from(
@@ -50,8 +58,17 @@ class TestKeys:
             '[simulator]\nprofile = "paper"\nseed = 9\n'
         )
         assert scenario.name == "n"
-        assert scenario.routing == RoutingSettings(Algorithm.STATIC, 3.0, 7.5)
-        assert (scenario.profile, scenario.seed) == ("paper", 9)
+        assert scenario.routing == RoutingSettings(Algorithm.STATIC, 3.0, 7.5, confirmations=False)
+        assert scenario.simulator == SimulatorSettings("paper", 9)
+
+    def test_everything_about_links_that_fail(self):
+        scenario = scenario_from(
+            OVERLAY + '[simulator]\nlinks = "session"\ndrop = 0.5\nduplicate = 0.25\nreorder = 0\n'
+            "queue_capacity = 7\nwindow_bytes = 4096\n"
+        )
+        assert scenario.simulator == SimulatorSettings(
+            links=LinkModel.SESSION, drop=0.5, duplicate=0.25, reorder=0.0, queue_capacity=7, window_bytes=4096
+        )
 
     def test_the_routing_of_the_overlay_is_the_default(self):
         text = OVERLAY + '[overlay.routing]\nalgorithm = "static"\ntau = 4\n'
@@ -109,9 +126,16 @@ class TestKeys:
         )
         assert item_of('client = "C"\nunadvertise = "ad"') == UnadvertiseItem("C", "ad")
         assert item_of('client = "C"\nunsubscribe = "sub"') == UnsubscribeItem("C", "sub")
+        assert item_of('client = "C"\nslow = 2.5') == SlowItem("C", 2.5)
         assert item_of('link = {from = "a.0", to = "a.1", congested = "auto"}') == LinkChange(
             ((at("a.0"), at("a.1")),), Verdict.AUTO
         )
+
+    def test_faults(self):
+        assert item_of('crash = "a.0"') == CrashItem(at("a.0"))
+        assert item_of('restart = "b.1"') == RestartItem(at("b.1"))
+        assert item_of('cut = ["a.0", "a.1"]') == CutItem((at("a.0"), at("a.1")))
+        assert item_of('heal = ["b.0", "a.0"]') == HealItem((at("b.0"), at("a.0")))
 
     def test_a_publication_may_be_repeated(self):
         item = item_of('client = "C"\npublish = {x = 1}\ncount = 3\nevery_ms = 2.5')
@@ -119,7 +143,9 @@ class TestKeys:
 
     def test_an_event_may_have_a_time(self):
         scenario = scenario_from(event('client = "C"\npublish = {x = 1}\nat_ms = 12.5'))
-        assert [each.at_ms for each in scenario.events] == [12.5]
+        assert [(each.at_ms, each.after_ms) for each in scenario.events] == [(12.5, None)]
+        scenario = scenario_from(event('crash = "a.0"\nafter_ms = 3'))
+        assert [(each.at_ms, each.after_ms) for each in scenario.events] == [(None, 3.0)]
         assert scenario_from(event('client = "C"\npublish = {x = 1}')).events[0].at_ms is None
 
     def test_nested_tables_become_dotted_attributes(self):
@@ -212,6 +238,24 @@ ERRORS = {
     "a negative time": (event('client = "C"\npublish = {x = 1}\nat_ms = -1'), "expected at_ms to be"),
     "NaN for a time": (event('client = "C"\npublish = {x = 1}\nat_ms = nan'), "expected at_ms to be a finite number"),
     "a client for a link": (event('client = "C"\nlink = {between = ["a.0", "a.1"], rate = 1}'), 'got "client"'),
+    "two times": (event('crash = "a.0"\nat_ms = 1\nafter_ms = 1'), "expected at_ms or after_ms, got both"),
+    "a negative time after": (event('crash = "a.0"\nafter_ms = -1'), "expected after_ms to be"),
+    "an unknown broker that crashes": (event('crash = "z.0"'), "expected a broker of this overlay, got z.0"),
+    "a malformed broker that crashes": (event('crash = "a"'), "such as b.3, got 'a'"),
+    "an unknown broker that restarts": (event('restart = "a.2"'), "from a.0 to a.1, got a.2"),
+    "a list of brokers that crash": (event('crash = ["a.0"]'), "expected crash to be a text"),
+    "a cut between strangers": (event('cut = ["a.0", "b.1"]'), "[[event]] number 1: expected two neighbours"),
+    "a cut at an unknown broker": (event('cut = ["a.0", "z.0"]'), "[[event]] number 1: expected a broker"),
+    "a cut with one end": (event('cut = ["a.0"]'), "[[event]] number 1: expected cut"),
+    "healing between strangers": (event('heal = ["a.0", "b.1"]'), "[[event]] number 1: expected two neighbours"),
+    "a client that crashes": (event('client = "C"\ncrash = "a.0"'), 'got "client"'),
+    "a client that is infinitely slow": (event('client = "C"\nslow = 0'), "expected slow to be"),
+    "a slow stranger": (event('client = "X"\nslow = 1'), 'expected client to be one of C, got "X"'),
+    "a certain loss": (BASE + "[simulator]\ndrop = 1", "expected drop to be a probability, from 0 to below 1, got 1"),
+    "a negative probability": (BASE + "[simulator]\nreorder = -0.1", "expected reorder to be"),
+    "a negative capacity": (BASE + "[simulator]\nqueue_capacity = -1", "expected queue_capacity to be"),
+    "a window of nothing": (BASE + "[simulator]\nwindow_bytes = 0", "expected window_bytes to be"),
+    "a strange link model": (BASE + '[simulator]\nlinks = "sesion"', '(did you mean "session"?)'),
     "a cyclic tree": ('[overlay]\ntree = "a-b, b-c, c-a"\nclusters = 2', "[overlay]: "),
     "a tree without clusters": ('[overlay]\ntree = "a-b"', "[overlay]: expected a number of clusters"),
 }
@@ -232,9 +276,3 @@ def test_a_bad_filter_shows_a_caret_below_the_place():
     assert shown.strip() == "x > 0 AND"
     assert caret.strip() == "^"
     assert shown[: caret.index("^")].strip() == "x > 0 AND"
-
-
-@pytest.mark.parametrize("fault", ['crash = "a.0"', 'restart = "a.0"', 'cut = ["a.0", "a.1"]', 'heal = ["a.0", "a.1"]'])
-def test_faults_are_known_but_refused_for_now(fault: str):
-    with pytest.raises(InvalidFile, match=f"got {fault.split()[0]}, which cannot be simulated yet"):
-        scenario_from(event(fault))

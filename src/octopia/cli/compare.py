@@ -81,5 +81,5 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
 
 def _cases(run: Run) -> str:
     """Write how often each case of dynamic routing was taken."""
-    taken = {case: sum(broker.counters.cases[case] for broker in run.world.brokers.values()) for case in Case}
+    taken = {case: sum(each.cases[case] for each in run.world.counters()) for case in Case}
     return ", ".join(f"{count} x {case}" for case, count in taken.items() if count) or "-"

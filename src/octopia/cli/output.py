@@ -72,7 +72,7 @@ def _print_messages(screen: Console, run: Run) -> None:
     counts = {kind: count for kind, count in run.messages().items() if count}
     text = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "none"
     screen.print(f"messages between brokers: {text}")
-    positives = sum(broker.counters.false_positives for broker in run.world.brokers.values())
+    positives = sum(each.false_positives for each in run.world.counters())
     screen.print(f"false positives: {positives}")
 
 

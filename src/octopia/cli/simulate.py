@@ -131,4 +131,7 @@ def _judge(run: Run, quiet: bool) -> None:
         more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
         raise InternalError(f"{complaints[0]}{more}")
     if not quiet:
-        console().print("checked: every invariant after every step; every delivery exactly once, to the right clients")
+        once = "every delivery exactly once, to the right clients"
+        if run.scenario.routing.algorithm is Algorithm.TID_DYNAMIC:
+            once = "no delivery twice or to the wrong client"
+        console().print(f"checked: every invariant after every step; {once}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,40 +20,65 @@ def to_ns(milliseconds: float) -> int:
     return round(milliseconds * NS_PER_MS)
 
 
+def just_after_ns(milliseconds: float) -> int:
+    """Convert a deadline into the first moment of virtual time that surely lies beyond it, however it was rounded."""
+    return math.floor(milliseconds * NS_PER_MS) + 1
+
+
 class Priority(enum.IntEnum):
     """Who goes first among simultaneous events: messages settle before links move on and people act."""
 
     ARRIVAL = 0
     SERVICE = 1
     LINK_FREE = 2
-    SCRIPT = 3
+    TIMER = 3
+    SCRIPT = 4
 
 
 class Agenda:
-    """A queue of actions, each with one argument, to be taken in order of time."""
+    """A queue of actions, each with one argument, to be taken in order of time.
 
-    __slots__ = ("_entered", "_heap", "now_ns")
+    What is entered as *background* happens if time comes to it, but nothing waits for it: heartbeats keep no run alive.
+    """
+
+    __slots__ = ("_entered", "_foreground", "_heap", "now_ns")
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self._heap: list[tuple[int, int, int, Callable[[Any], None], Any]] = []
+        self._heap: list[tuple[int, int, int, bool, Callable[[Any], None], Any]] = []
         self._entered = 0
+        self._foreground = 0
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    @property
+    def foreground(self) -> int:
+        """How many events are still waited for."""
+        return self._foreground
 
     @property
     def now_ms(self) -> float:
         """The current time in milliseconds."""
         return self.now_ns / NS_PER_MS
 
-    def enter(self, time_ns: int, priority: Priority, action: Callable[[Any], None], argument: Any) -> None:
+    def enter(
+        self,
+        time_ns: int,
+        priority: Priority,
+        action: Callable[[Any], None],
+        argument: Any,
+        *,
+        background: bool = False,
+    ) -> None:
         """Plan an action; a time that has passed means now."""
         self._entered += 1
+        self._foreground += not background
         time_ns = max(time_ns, self.now_ns)
-        heapq.heappush(self._heap, (time_ns, priority, self._entered, action, argument))
+        heapq.heappush(self._heap, (time_ns, priority, self._entered, background, action, argument))
 
     def step(self) -> None:
         """Let the next event happen."""
-        self.now_ns, _, _, action, argument = heapq.heappop(self._heap)
+        self.now_ns, _, _, background, action, argument = heapq.heappop(self._heap)
+        self._foreground -= not background
         action(argument)

@@ -2,7 +2,8 @@
 
 ``Ledger`` writes down what clients did, and when things had settled in between. From that alone it knows who must have
 received a publication, and who may have: a request that was still on its way when a publication was made leaves both
-answers open. It shares no code with routing.
+answers open. While a link is cut or a broker is down, publications stay under way; what was under way when a broker
+crashed may be lost, and only that. The ledger shares no code with routing.
 """
 
 from __future__ import annotations
@@ -18,26 +19,42 @@ from octopia.simulator.record import Hop, Recorder
 
 @dataclasses.dataclass(slots=True)
 class _Issued:
-    """An advertisement or subscription, with the times between which it was in force; times count settlings."""
+    """An advertisement or subscription, with the times between which it was in force; times count settlings.
+
+    A publication was under way from ``begin`` to ``end``: it may reach whoever wanted it at some time in between. It
+    must reach whoever wanted it all the time, or since a confirmation that came before it was made. Subscriptions at a
+    broker that crashed are out of force until they have been issued again.
+    """
 
     client: str
     filter: Disjunction
     is_subscription: bool
     since: int
     until: int | None = None
+    confirmed_ms: float | None = None
+    last_outage: int | None = None
 
-    def may_hold(self, time: int) -> bool:
-        return self.since <= time and (self.until is None or self.until >= time)
+    def may_hold(self, begin: int, end: int) -> bool:
+        return self.since <= end and (self.until is None or self.until >= begin)
 
-    def must_hold(self, time: int) -> bool:
-        return self.since < time and (self.until is None or self.until > time)
+    def must_hold(self, begin: int, end: int, made_ms: float) -> bool:
+        settled = self.since < begin and (self.last_outage is None or self.last_outage < begin)
+        confirmed = self.confirmed_ms is not None and self.confirmed_ms <= made_ms
+        interrupted = self.last_outage is not None and self.last_outage >= begin and not confirmed
+        return (settled or confirmed) and not interrupted and (self.until is None or self.until > end)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class _Published:
+    """A publication, under way from one time to another; one that a crash may have swallowed need not arrive."""
+
     client: str
     publication: Publication
-    time: int
+    made_ms: float
+    begin: int
+    end: int | None = None
+    is_excused: bool = False
+    made_while_down: bool = False
 
 
 class Ledger:
@@ -47,10 +64,47 @@ class Ledger:
         self._time = 0
         self._issued: dict[str, _Issued] = {}
         self._published: dict[int, _Published] = {}
+        self._under_way: list[_Published] = []
+        self._cuts: dict[object, None] = {}
+        self._crashed: dict[object, None] = {}
 
     def settle(self) -> None:
-        """Note that everything before has had its effect."""
+        """Note that everything before has had its effect, except over links that are cut and brokers that are down."""
+        if not self._cuts and not self._crashed:
+            for made in self._under_way:
+                made.end = self._time
+            self._under_way.clear()
         self._time += 1
+
+    def cut(self, link: object) -> None:
+        """Note that a link was cut."""
+        self._cuts[link] = None
+
+    def healed(self, link: object) -> None:
+        """Note that a link was mended."""
+        self._cuts.pop(link, None)
+
+    def crashed(self, broker: object, clients: list[str]) -> None:
+        """Note that a broker crashed with its clients' connections: what is under way may be lost."""
+        self._crashed[broker] = None
+        for made in self._under_way:
+            made.is_excused = True
+        self._interrupt(clients)
+
+    def restarted(self, broker: object, clients: list[str]) -> None:
+        """Note that a broker is there again."""
+        self._crashed.pop(broker, None)
+        self._interrupt(clients)
+
+    def _interrupt(self, clients: list[str]) -> None:
+        for issued in self._issued.values():
+            if issued.client in clients:
+                issued.last_outage = self._time
+                issued.confirmed_ms = None
+
+    def confirmed(self, name: str, now_ms: float) -> None:
+        """Note that a client learned that its subscription is in force."""
+        self._issued[name].confirmed_ms = now_ms
 
     def advertised(self, name: str, client: str, offer: Disjunction) -> None:
         """Note an advertisement."""
@@ -75,9 +129,15 @@ class Ledger:
         if issued.until is None:
             issued.until = self._time
 
-    def published(self, number: int, client: str, publication: Publication) -> None:
+    def published(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
         """Note a publication."""
-        self._published[number] = _Published(client, publication, self._time)
+        made = _Published(client, publication, now_ms, self._time, made_while_down=bool(self._crashed))
+        self._published[number] = made
+        self._under_way.append(made)
+
+    def failed(self, number: int, client: str, publication: Publication) -> None:
+        """Note a publication that its client could not even send."""
+        self._published[number] = _Published(client, publication, 0.0, self._time, self._time, is_excused=True)
 
     @property
     def attempted(self) -> int:
@@ -94,35 +154,48 @@ class Ledger:
         made = self._published[number]
         issued = self._issued.items()
         own = [(name, each) for name, each in issued if each.client == made.client and not each.is_subscription]
-        return [(name, each.filter) for name, each in own if each.may_hold(made.time)]
+        return [(name, each.filter) for name, each in own if each.may_hold(made.begin, made.begin)]
 
     def subscriptions_at(self, number: int) -> list[tuple[str, Disjunction, bool]]:
         """Return all subscriptions, and whether each could have been in force when a publication was made."""
-        time = self._published[number].time
+        made = self._published[number]
         issued = [(name, each) for name, each in self._issued.items() if each.is_subscription]
-        return [(name, each.filter, each.may_hold(time)) for name, each in issued]
+        return [(name, each.filter, each.may_hold(made.begin, self._end(made))) for name, each in issued]
 
-    def complaints(self, recorder: Recorder, scot: Scot) -> list[str]:
-        """Return a sentence for everything that went wrong."""
-        return [*self._delivery_complaints(recorder), *journey_complaints(recorder.hops, scot)]
+    def complaints(self, recorder: Recorder, *, may_miss: bool = False, crashes_swallow: bool = False) -> list[str]:
+        """Return a sentence for every delivery that went wrong.
+
+        What is missing is wrong unless it ``may_miss``; if ``crashes_swallow``, so may what was made while some broker
+        was down, since it may have been written to it before that was noticed.
+        """
+        if crashes_swallow:
+            for made in self._published.values():
+                made.is_excused = made.is_excused or made.made_while_down
+        return list(self._delivery_complaints(recorder, may_miss))
 
     def expected(self, number: int) -> tuple[list[str], list[str]]:
         """Return the subscriptions that must have received a publication, and those that may have."""
         made = self._published[number]
         own = [each for each in self._issued.values() if each.client == made.client and not each.is_subscription]
         offers = [each for each in own if conforms(each.filter, made.publication)]
-        may_pass = any(each.may_hold(made.time) for each in offers)
-        must_pass = any(each.must_hold(made.time) for each in offers)
+        begin, end = made.begin, self._end(made)
+        may_pass = any(each.may_hold(begin, begin) for each in offers)
+        # What is still under way, or was when a broker crashed, need not have arrived.
+        is_certain = made.end is not None and not made.is_excused
+        must_pass = is_certain and any(each.must_hold(begin, begin, made.made_ms) for each in offers)
         interested = [
             (name, issued)
             for name, issued in self._issued.items()
             if issued.is_subscription and matches(issued.filter, made.publication)
         ]
-        must = [name for name, issued in interested if must_pass and issued.must_hold(made.time)]
-        may = [name for name, issued in interested if may_pass and issued.may_hold(made.time)]
+        must = [name for name, issued in interested if must_pass and issued.must_hold(begin, end, made.made_ms)]
+        may = [name for name, issued in interested if may_pass and issued.may_hold(begin, end)]
         return must, may
 
-    def _delivery_complaints(self, recorder: Recorder) -> Iterator[str]:
+    def _end(self, made: _Published) -> int:
+        return self._time if made.end is None else made.end
+
+    def _delivery_complaints(self, recorder: Recorder, may_miss: bool) -> Iterator[str]:
         received: dict[int, list[str]] = {number: [] for number in self._published}
         for delivery in recorder.deliveries:
             received[delivery.publication].append(delivery.subscription)
@@ -130,7 +203,7 @@ class Ledger:
                 yield f"publication {delivery.publication} reached {delivery.client} for somebody else's subscription"
         for number, names in received.items():
             must, may = self.expected(number)
-            yield from _differences(number, names, must, may)
+            yield from _differences(number, names, [] if may_miss else must, may)
 
 
 def _differences(number: int, received: list[str], must: list[str], may: list[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
 from octopia.broker.interface import Detail, Fact
 from octopia.broker.messages import ClientReply
+from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.content import Disjunction, Filter, Publication, explain_mismatch, format_filter, matches
 from octopia.errors import UsageError
 from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
@@ -127,7 +128,7 @@ _CASES = {
 
 
 def _describe_view(view: LinkView) -> str:
-    return f"{view.link} (queue {view.queue_length})"
+    return f"{view.link} ({'down' if view.queue_length == LONGER_THAN_ANY else f'queue {view.queue_length}'})"
 
 
 def _forwards(run: Run, step: _Step) -> Iterator[str]:

@@ -3,11 +3,25 @@
 A wire is one direction of a link. It takes from the broker's queue whenever it can carry more. Control messages leave
 at once. A publication occupies the wire for the time that the link's rate and bandwidth demand, and the next one
 stays in the broker's queue meanwhile: that is where congestion shows.
+
+``IdealLinks`` carries messages from queue to broker and nothing else: nothing is ever lost, so nothing needs to be
+acknowledged. It is the fast way where no faults are asked for; ``sessions.SessionLinks`` is the real one.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from octopia.broker import CONTROL_ONLY, Broker, Placed
+from octopia.broker.messages import Data, Message
 from octopia.ids import BrokerId, Peer
+from octopia.overlay import LinkShape
+from octopia.simulator.agenda import Agenda, Priority, to_ns
+from octopia.simulator.profiles import Profile
+
+NS_PER_US = 1000
 
 
 class Wire:
@@ -24,9 +38,12 @@ class Wire:
         self._last_control_ns = 0
         self._last_data_ns = 0
 
-    def set_rate(self, publications_per_second: float) -> None:
-        """Let at most so many publications pass in a second."""
-        self.interval_ns = round(1e9 / publications_per_second)
+    def set_shape(self, shape: LinkShape) -> None:
+        """Change the rate or the delay; None leaves it as it is."""
+        if shape.rate is not None:
+            self.interval_ns = round(1e9 / shape.rate)
+        if shape.delay_ms is not None:
+            self.delay_ns = to_ns(shape.delay_ms)
 
     def arrival_ns(self, earliest_ns: int, *, control: bool, data: bool) -> int:
         """Return when a batch of ``control`` or ``data`` arrives: never before what left earlier of its kind."""
@@ -37,3 +54,131 @@ class Wire:
         if control:
             self._last_control_ns = earliest_ns
         return earliest_ns
+
+
+class Host(Protocol):
+    """The world as links see it."""
+
+    agenda: Agenda
+    profile: Profile
+    random: random.Random
+
+    def broker(self, broker: BrokerId) -> Broker | None:
+        """Return a broker, or None while it is crashed."""
+
+    def arrive(self, target: BrokerId, sender: Peer, batch: Sequence[Message]) -> None:
+        """Hand messages to a broker."""
+
+    def link_changed(self, broker: BrokerId, peer: BrokerId, *, is_up: bool) -> None:
+        """Tell a broker that a link of its came up or went down."""
+
+    def tell(self, broker: BrokerId) -> None:
+        """Let observers know what a broker has to tell, and carry out what taking from it has set free."""
+
+
+class Links(Protocol):
+    """All that lies between brokers."""
+
+    def pump(self, source: BrokerId, target: BrokerId) -> None:
+        """Let a link take all that it can carry now."""
+
+    def placed(self, broker: BrokerId, placed: Placed) -> None:
+        """Return the credit of frames that a broker has placed."""
+
+    def admission_changed(self, broker: BrokerId) -> None:
+        """Open the windows of a broker that has become ready for publications."""
+
+    def shape(self, source: BrokerId, target: BrokerId, shape: LinkShape) -> None:
+        """Change the rate or the delay of one direction of a link."""
+
+    def unsettled(self) -> str | None:
+        """Return what is still under way without being planned, or None if all is at rest."""
+
+
+class IdealLinks:
+    """Links that never fail."""
+
+    def __init__(self, host: Host, wires: dict[tuple[BrokerId, BrokerId], Wire]):
+        self._host = host
+        self._wires = wires
+
+    def pump(self, source: BrokerId, target: BrokerId) -> None:
+        """Let a link take all that it can carry now."""
+        wire = self._wires[source, target]
+        broker = self._host.broker(source)
+        assert broker is not None
+        if not wire.interval_ns and not self._host.profile.bandwidth_mbit_s:
+            self._send(wire, take_all(broker, target, self._host.agenda.now_ms))
+        else:
+            self._send(wire, take_all(broker, target, self._host.agenda.now_ms, CONTROL_ONLY))
+            self._transmit_next(wire, broker)
+        self._host.tell(source)
+
+    def placed(self, broker: BrokerId, placed: Placed) -> None:
+        """Do nothing: without sessions there is no credit."""
+
+    def admission_changed(self, broker: BrokerId) -> None:
+        """Do nothing: without sessions there is no credit."""
+
+    def shape(self, source: BrokerId, target: BrokerId, shape: LinkShape) -> None:
+        """Change the rate or the delay of one direction of a link."""
+        self._wires[source, target].set_shape(shape)
+
+    def unsettled(self) -> str | None:
+        """Return None: all that these links do is planned."""
+        return None
+
+    def _transmit_next(self, wire: Wire, broker: Broker) -> None:
+        """Take one publication if the wire is free, and come back when it has passed."""
+        agenda = self._host.agenda
+        if agenda.now_ns < wire.free_at_ns:
+            return
+        message = broker.take(wire.target, agenda.now_ms)
+        if message is None:
+            return
+        occupied_ns = occupation_ns(wire, self._host.profile, message)
+        wire.free_at_ns = agenda.now_ns + occupied_ns
+        self._send(wire, [message], occupied_ns)
+        agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, wire)
+
+    def _on_free(self, wire: Wire) -> None:
+        assert isinstance(wire.target, BrokerId)
+        self.pump(wire.source, wire.target)
+
+    def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
+        if batch:
+            arrival_ns = plan_arrival(wire, self._host, batch, occupied_ns)
+            self._host.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive, (wire, batch))
+
+    def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
+        wire, batch = arrival
+        assert isinstance(wire.target, BrokerId)
+        self._host.arrive(wire.target, wire.source, batch)
+
+
+def take_all(broker: Broker, target: Peer, now_ms: float, *classes: int) -> list[Message]:
+    """Take everything that may go over a link now."""
+    batch: list[Message] = []
+    while (message := broker.take(target, now_ms, *classes)) is not None:
+        batch.append(message)
+    return batch
+
+
+def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
+    """Return how long a publication occupies a wire."""
+    return max(wire.interval_ns, round(profile.transmission_us(message) * NS_PER_US))
+
+
+def jitter_ns(host: Host) -> int:
+    """Return by how much a batch is late, by chance."""
+    jitter_ms = host.profile.jitter_ms
+    return to_ns(host.random.uniform(0.0, jitter_ms)) if jitter_ms else 0
+
+
+def plan_arrival(wire: Wire, host: Host, batch: Sequence[Message], occupied_ns: int) -> int:
+    """Return when a batch that leaves now arrives."""
+    return wire.arrival_ns(
+        host.agenda.now_ns + occupied_ns + wire.delay_ns + jitter_ns(host),
+        control=not isinstance(batch[0], Data),
+        data=isinstance(batch[-1], Data),
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from octopia.broker.messages import (
     Advertise,
     AdvertiseRequest,
-    Deliver,
+    Data,
     Message,
     Publish,
     PublishRequest,
@@ -24,13 +24,11 @@ from octopia.broker.messages import (
     SubscribeRequest,
     Unsubscribe,
     UnsubscribeRequest,
+    size_of,
 )
-from octopia.content import Publication
+from octopia.broker.tid.messages import TidAdvertise, TidPublish, TidSubscribe
 from octopia.errors import UsageError
 from octopia.tomlfile import read_toml
-
-_HEADER_BYTES = 40
-_NUMBER_BYTES = 9
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,23 +59,23 @@ class Profile:
         """Return the time to match a publication against a table of that size."""
         return self.match_us + self.match_per_subscription_us * subscriptions
 
-    def service_us(self, message: Message, clt: int, prt: int) -> float:
+    def service_us(self, message: Message, advertisements: int, subscriptions: int) -> float:
         """Return the time that a broker with tables of these sizes takes for a message."""
         match message:
-            case Publish() | PublishRequest():
-                return self.message_us + self.matching_us(prt) + self.select_us
-            case Subscribe() | SubscribeRequest() | Unsubscribe() | UnsubscribeRequest():
-                return self.message_us + self.intersect_per_entry_us * clt
-            case Advertise() | AdvertiseRequest():
-                return self.message_us + self.intersect_per_entry_us * prt
+            case Publish() | TidPublish() | PublishRequest():
+                return self.message_us + self.matching_us(subscriptions) + self.select_us
+            case Subscribe() | Unsubscribe() | TidSubscribe() | SubscribeRequest() | UnsubscribeRequest():
+                return self.message_us + self.intersect_per_entry_us * advertisements
+            case Advertise() | TidAdvertise() | AdvertiseRequest():
+                return self.message_us + self.intersect_per_entry_us * subscriptions
             case _:
                 return self.message_us
 
     def transmission_us(self, message: Message) -> float:
         """Return the time that a message occupies a link."""
-        if not self.bandwidth_mbit_s or not isinstance(message, Publish | Deliver):
+        if not self.bandwidth_mbit_s or not isinstance(message, Data):
             return 0.0
-        return size_bytes(message.publication) * 8 / self.bandwidth_mbit_s
+        return size_of(message) * 8 / self.bandwidth_mbit_s
 
     def assumptions(self) -> dict[str, str | float]:
         """Return what a run under this profile assumes: every cost that is not zero."""
@@ -133,12 +131,3 @@ def _read_profile(path: Path) -> Profile:
     )
     table.finish()
     return profile
-
-
-def size_bytes(publication: Publication) -> int:
-    """Estimate the size of a publication on the wire."""
-    content = sum(
-        len(name) + (len(value) if isinstance(value, str) else _NUMBER_BYTES)
-        for name, value in publication.attributes.items()
-    )
-    return _HEADER_BYTES + content + len(publication.payload)

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 from octopia.broker.interface import Broker, Detail, Event, Fact, Routed
-from octopia.broker.messages import ClientReply, Deliver, MessageKind, Publish, Refused
+from octopia.broker.kinds import MessageKind
+from octopia.broker.messages import ClientReply, Deliver, Publish, Refused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
 from octopia.simulator.profiles import Profile
 from octopia.trace import Row, TraceSink
@@ -90,7 +91,7 @@ class Recorder:
     deliveries: list[Delivery] = dataclasses.field(default_factory=list)
     hops: list[Hop] = dataclasses.field(default_factory=list)
     refused: list[Refusal] = dataclasses.field(default_factory=list)
-    _came_from: dict[tuple[PublicationId, BrokerId], BrokerId] = dataclasses.field(default_factory=dict)
+    _came_from: dict[tuple[PublicationId, BrokerId, int], BrokerId] = dataclasses.field(default_factory=dict)
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Note hops, and where publications came from."""
@@ -102,14 +103,13 @@ class Recorder:
             if isinstance(fact.peer, ClientId):
                 self.names.learn(fact.peer, fact.message_id, int(fact.value or 0))
             elif isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
-                # The first arrival counts: a copy that came back must not make a path without end.
-                self._came_from.setdefault((fact.message_id, broker.id), fact.peer)
+                self._came_from[fact.message_id, broker.id, fact.hop or 0] = fact.peer
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Note deliveries and refusals."""
         match reply:
             case Deliver():
-                path = self._path(reply.id, broker)
+                path = self._path(reply, broker)
                 number = self.names.publication(reply.id)
                 delay_ms = now_ms - reply.published_ms
                 for handle in reply.handles:
@@ -132,9 +132,13 @@ class Recorder:
         civ = None if fact.publication_civ is None else str(fact.publication_civ)
         return Hop(str(fact.kind), publication, str(broker), str(fact.peer), civ)
 
-    def _path(self, publication: PublicationId, deliverer: BrokerId) -> tuple[str, ...]:
+    def _path(self, delivery: Deliver, deliverer: BrokerId) -> tuple[str, ...]:
+        """Go back hop by hop: a copy that came round in a loop has more hops behind it than one that did not."""
         path = [deliverer]
-        while (previous := self._came_from.get((publication, path[-1]))) is not None:
+        for hop in range(delivery.hop, 0, -1):
+            previous = self._came_from.get((delivery.id, path[-1], hop))
+            if previous is None:
+                break
             path.append(previous)
         return tuple(str(broker) for broker in reversed(path))
 

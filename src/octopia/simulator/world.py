@@ -1,28 +1,43 @@
 """A whole overlay in virtual time: brokers, the links between them, and clients.
 
 The world drives the very broker that the network runs. It carries messages from queue to broker, lets brokers and links
-take the time that the profile says, and tells observers what happens. Nothing in it knows how brokers route.
+take the time that the profile says, lets faults strike, and tells observers what happens. Nothing in it knows how
+brokers route.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from octopia.broker import Broker, BrokerSettings, ClusterIndexVector, Effects, Overflow, Verdict, make_broker
-from octopia.broker.interface import CONTROL_ONLY, Fact, Routed
-from octopia.broker.messages import ClientReply, ClientRequest, Deliver, Message, Publish
-from octopia.errors import UsageError
+from octopia.broker import (
+    CONTROL_ONLY,
+    Broker,
+    BrokerSettings,
+    ClusterIndexVector,
+    Counters,
+    Effects,
+    Overflow,
+    Verdict,
+    make_broker,
+)
+from octopia.broker.interface import Fact, Routed
+from octopia.broker.messages import ClientReply, ClientRequest, Message
+from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
+from octopia.link import LinkSettings
 from octopia.matching import SCAN, MatcherFactory
 from octopia.overlay import LinkShape, Scot
-from octopia.simulator.agenda import Agenda, Priority, to_ns
-from octopia.simulator.network import Wire
+from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
+from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival, take_all
 from octopia.simulator.profiles import Profile
+from octopia.simulator.sessions import FrameFaults, SessionLinks
 
-_NS_PER_US = 1000
+_PATIENCE_MS = 120_000.0
+"""How long a world that is not at rest may go on without anything planned before it counts as stuck."""
 
 
 class Observer(Protocol):
@@ -35,15 +50,29 @@ class Observer(Protocol):
         """Hear what reached a client."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Environment:
+    """What surrounds the brokers of a world; without ``sessions`` its links never fail."""
+
+    profile: Profile
+    sessions: LinkSettings | None = None
+    faults: FrameFaults = dataclasses.field(default_factory=FrameFaults)
+    seed: int = 0
+
+
 class _Node:
     """A broker with the messages that wait for it while it is busy."""
 
-    __slots__ = ("broker", "busy", "waiting")
+    __slots__ = ("accepts_data", "broker", "busy", "incarnation", "is_alive", "timer_ms", "waiting")
 
     def __init__(self, broker: Broker):
         self.broker = broker
+        self.accepts_data = broker.accepts_data
+        self.incarnation = 1
+        self.is_alive = True
         self.waiting: deque[tuple[Peer, Message]] = deque()
         self.busy = False
+        self.timer_ms: float | None = None
 
 
 class World:
@@ -53,35 +82,57 @@ class World:
         self,
         scot: Scot,
         settings: BrokerSettings,
-        profile: Profile,
-        seed: int = 0,
+        environment: Environment,
         observers: Sequence[Observer] = (),
         matchers: MatcherFactory = SCAN,
     ):
         self.scot = scot
         self.agenda = Agenda()
-        self.profile = profile
+        self.profile = environment.profile
+        self.random = random.Random(environment.seed)
         self.checking = False
+        self._settings = settings
+        self._matchers = matchers
         self._observers = tuple(observers)
-        self._random = random.Random(seed)
         self._nodes = {
             broker: _Node(make_broker(scot.neighbourhood(broker), settings, matchers=matchers))
             for broker in scot.brokers
         }
-        self._numbers = {broker: number for number, broker in enumerate(scot.brokers)}
-        self._wires = {
-            (source, target): Wire(source, target, to_ns(self._delay_ms(source, target)))
-            for low, high in (*scot.alinks, *scot.ilinks)
-            for source, target in ((low, high), (high, low))
-        }
         self._client_wires: dict[ClientId, Wire] = {}
+        self._past_counters: list[Counters] = []
+        self._work: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_working = False
+        self.links = self._make_links(environment)
+
+    def _make_links(self, environment: Environment) -> Links:
+        machines = {broker: number for number, broker in enumerate(self.scot.brokers)}
+        if self.profile.machines:
+            machines = {broker: number % self.profile.machines for broker, number in machines.items()}
+        wires: dict[tuple[BrokerId, BrokerId], Wire] = {}
+        for low, high in (*self.scot.alinks, *self.scot.ilinks):
+            same_machine = machines[low] == machines[high]
+            delay_ms = self.profile.same_machine_delay_ms if same_machine else self.profile.link_delay_ms
+            wires[low, high] = Wire(low, high, to_ns(delay_ms))
+            wires[high, low] = Wire(high, low, to_ns(delay_ms))
+        if environment.sessions is None:
+            return IdealLinks(self, wires)
+        return SessionLinks(self, wires, environment.sessions, environment.faults)
 
     # What people do.
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
-        """All brokers, by id."""
-        return {broker: node.broker for broker, node in self._nodes.items()}
+        """All brokers that are alive, by id."""
+        return {broker: node.broker for broker, node in self._nodes.items() if node.is_alive}
+
+    def counters(self) -> list[Counters]:
+        """Return the counters of all brokers, those of past incarnations among them."""
+        return self._past_counters + [node.broker.counters for node in self._nodes.values()]
+
+    def broker(self, broker: BrokerId) -> Broker | None:
+        """Return a broker, or None while it is crashed."""
+        node = self._nodes[broker]
+        return node.broker if node.is_alive else None
 
     def attach(self, name: str, broker: BrokerId, overflow: Overflow = Overflow.DISCONNECT) -> ClientId:
         """Connect a client to its host broker; this takes no time."""
@@ -98,23 +149,23 @@ class World:
         node = self._nodes[self._client_wires.pop(client).source]
         self._carry_out(node, node.broker.detach(client, self.agenda.now_ms))
 
+    def is_attached(self, client: ClientId) -> bool:
+        """Tell whether a client is connected."""
+        return client in self._client_wires
+
     def request(self, client: ClientId, request: ClientRequest) -> None:
         """Let a client ask something of its host broker."""
         wire = self._client_wires[client]
         arrival_ns = self.agenda.now_ns + to_ns(self.profile.client_delay_ms)
-        self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive, (wire.source, client, [request]))
+        self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive_from_client, (wire, [request]))
 
     def force(self, source: BrokerId, target: BrokerId, verdict: Verdict, queue_length: int | None) -> None:
         """Decide by hand whether one direction of a link counts as congested."""
         self._nodes[source].broker.force(target, verdict, queue_length, self.agenda.now_ms)
 
-    def shape(self, source: BrokerId, target: BrokerId, shape: LinkShape) -> None:
-        """Change the rate or the delay of one direction of a link."""
-        wire = self._wires[source, target]
-        if shape.rate is not None:
-            wire.set_rate(shape.rate)
-        if shape.delay_ms is not None:
-            wire.delay_ns = to_ns(shape.delay_ms)
+    def slow_down(self, client: ClientId, rate: float) -> None:
+        """Let a client take at most so many publications in a second."""
+        self._client_wires[client].set_shape(LinkShape(rate=rate))
 
     def at(self, time_ns: int, action: Callable[[Any], None], argument: Any) -> None:
         """Plan something that people will do."""
@@ -122,19 +173,85 @@ class World:
 
     def run(self) -> None:
         """Let time pass until nothing is left to happen."""
-        while self.agenda:
+        patient_until_ms = self.agenda.now_ms + _PATIENCE_MS
+        while True:
+            while self.agenda.foreground:
+                self.agenda.step()
+                patient_until_ms = self.agenda.now_ms + _PATIENCE_MS
+            unsettled = self._unsettled()
+            if unsettled is None:
+                return
+            if not self.agenda or self.agenda.now_ms > patient_until_ms:
+                raise Stuck(f"nothing happens any more, but {unsettled}")
             self.agenda.step()
+
+    def _unsettled(self) -> str | None:
+        for broker in self.brokers.values():
+            if not broker.accepts_data:
+                return f"{broker.id} is recovering"
+        return self.links.unsettled()
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of what a client advertised, or None if it is withdrawn."""
         wire = self._client_wires.get(client)
         return self._nodes[wire.source].broker.civs(client, handle) if wire else None
 
+    # Faults.
+
+    def crash(self, broker: BrokerId) -> list[ClientId]:
+        """Let a broker die with all that it knows, and return the clients that lost their connection."""
+        node = self._nodes[broker]
+        if not node.is_alive:
+            return []
+        self._faulty_links().crash(broker)
+        node.is_alive = False
+        node.waiting.clear()
+        lost = [client for client, wire in self._client_wires.items() if wire.source == broker]
+        for client in lost:
+            del self._client_wires[client]
+        return lost
+
+    def restart(self, broker: BrokerId) -> None:
+        """Start a crashed broker again, without memory, as a new incarnation."""
+        node = self._nodes[broker]
+        if node.is_alive:
+            return
+        node.incarnation += 1
+        self._past_counters.append(node.broker.counters)
+        node.broker = make_broker(
+            self.scot.neighbourhood(broker),
+            self._settings,
+            node.incarnation,
+            self._matchers,
+            restarted_at_ms=self.agenda.now_ms,
+        )
+        node.accepts_data = node.broker.accepts_data
+        node.is_alive = True
+        node.busy = False
+        node.timer_ms = None
+        self._faulty_links().restart(broker, node.incarnation)
+        self._set_timer(node)
+
+    def cut(self, one: BrokerId, other: BrokerId) -> None:
+        """Cut a link in both directions."""
+        self._faulty_links().cut(one, other)
+
+    def heal(self, one: BrokerId, other: BrokerId) -> None:
+        """Mend a link that was cut."""
+        self._faulty_links().heal(one, other)
+
+    def _faulty_links(self) -> SessionLinks:
+        if not isinstance(self.links, SessionLinks):
+            raise UsageError("expected links with sessions, since ideal links cannot fail")
+        return self.links
+
     # How messages travel.
 
-    def _arrive(self, arrival: tuple[BrokerId, Peer, Sequence[Message]]) -> None:
-        target, sender, batch = arrival
+    def arrive(self, target: BrokerId, sender: Peer, batch: Sequence[Message]) -> None:
+        """Hand messages to a broker, at once or when it has time for them."""
         node = self._nodes[target]
+        if not node.is_alive:
+            return
         if not self.profile.brokers_take_time:
             self._feed(node, sender, batch)
             return
@@ -142,18 +259,42 @@ class World:
         if not node.busy:
             self._serve_next(node)
 
+    def link_changed(self, broker: BrokerId, peer: BrokerId, *, is_up: bool) -> None:
+        """Tell a broker that a link of its came up or went down."""
+        node = self._nodes[broker]
+        now_ms = self.agenda.now_ms
+        effects = node.broker.link_up(peer, now_ms) if is_up else node.broker.link_down(peer, now_ms)
+        self._carry_out(node, effects)
+
+    def tell(self, broker: BrokerId) -> None:
+        """Let observers know what a broker has to tell, and carry out what taking from it has set free."""
+        node = self._nodes[broker]
+        self._tell(node.broker)
+        unblocked = node.broker.drain_effects()
+        if unblocked is not None:
+            self._carry_out(node, unblocked)
+
+    def _arrive_from_client(self, arrival: tuple[Wire, Sequence[ClientRequest]]) -> None:
+        wire, batch = arrival
+        # A client that has left, or reconnected meanwhile, has no use for an answer.
+        if isinstance(wire.target, ClientId) and self._client_wires.get(wire.target) is wire:
+            self.arrive(wire.source, wire.target, batch)
+
     def _serve_next(self, node: _Node) -> None:
         node.busy = bool(node.waiting)
         if node.busy:
             sizes = node.broker.table_sizes()
-            service_us = self.profile.service_us(node.waiting[0][1], sizes["clt"], sizes["prt"])
-            done_ns = self.agenda.now_ns + round(service_us * _NS_PER_US)
-            self.agenda.enter(done_ns, Priority.SERVICE, self._served, node)
+            advertisements = sizes["clt"] + sizes["srt"]
+            service_us = self.profile.service_us(node.waiting[0][1], advertisements, sizes["prt"])
+            done_ns = self.agenda.now_ns + round(service_us * NS_PER_US)
+            self.agenda.enter(done_ns, Priority.SERVICE, self._served, (node, node.incarnation))
 
-    def _served(self, node: _Node) -> None:
-        sender, message = node.waiting.popleft()
-        self._feed(node, sender, [message])
-        self._serve_next(node)
+    def _served(self, service: tuple[_Node, int]) -> None:
+        node, incarnation = service
+        if node.is_alive and node.incarnation == incarnation:
+            sender, message = node.waiting.popleft()
+            self._feed(node, sender, [message])
+            self._serve_next(node)
 
     def _feed(self, node: _Node, sender: Peer, batch: Sequence[Message]) -> None:
         if isinstance(sender, ClientId) and sender not in self._client_wires:
@@ -161,68 +302,79 @@ class World:
         self._carry_out(node, node.broker.receive(sender, batch, self.agenda.now_ms))
 
     def _carry_out(self, node: _Node, effects: Effects) -> None:
+        """Plan what a broker's input asks for, and do it unless somebody further up is doing just that."""
         if effects.violation is not None:
             raise effects.violation
         self._tell(node.broker)
         broker = node.broker.id
+        self._work.extend((self.links.placed, (broker, placed)) for placed in effects.placed)
+        if node.broker.accepts_data != node.accepts_data:
+            node.accepts_data = node.broker.accepts_data
+            self._work.append((self.links.admission_changed, (broker,)))
         for peer in effects.ready:
-            self._pump(self._client_wires[peer] if isinstance(peer, ClientId) else self._wires[broker, peer])
-        for client in effects.cut_off:
-            self.detach(client)
+            if isinstance(peer, ClientId):
+                self._work.append((self._pump_client_called, (peer,)))
+            else:
+                self._work.append((self.links.pump, (broker, peer)))
+        self._work.extend((self._part_with, (client,)) for client in effects.cut_off)
+        self._set_timer(node)
         if self.checking:
             node.broker.check()
+        self._do_work()
 
-    def _pump(self, wire: Wire) -> None:
-        """Let a wire take all that it can carry now."""
-        if isinstance(wire.target, ClientId) and self._client_wires.get(wire.target) is not wire:
+    def _do_work(self) -> None:
+        """Do what is planned, in order; what that asks for joins the queue, however deep the cause lies."""
+        if self._is_working:
+            return
+        self._is_working = True
+        try:
+            while self._work:
+                action, arguments = self._work.popleft()
+                action(*arguments)
+        finally:
+            self._is_working = False
+
+    def _part_with(self, client: ClientId) -> None:
+        if client in self._client_wires:
+            self.detach(client)
+
+    def _pump_client_called(self, client: ClientId) -> None:
+        wire = self._client_wires.get(client)
+        if wire is not None:
+            self._pump_client(wire)
+
+    def _pump_client(self, wire: Wire) -> None:
+        """Let the link to a client take all that it can carry now."""
+        assert isinstance(wire.target, ClientId)
+        if self._client_wires.get(wire.target) is not wire:
             return  # The client has left; another of its name has a wire of its own.
         broker = self._nodes[wire.source].broker
-        if not wire.interval_ns and not self.profile.bandwidth_mbit_s:
-            self._send(wire, self._take_all(broker, wire.target))
-        else:
-            self._send(wire, self._take_all(broker, wire.target, CONTROL_ONLY))
-            self._transmit_next(wire)
-        self._tell(broker)
-
-    def _take_all(self, broker: Broker, target: Peer, *classes: int) -> list[Message]:
         now_ms = self.agenda.now_ms
-        batch: list[Message] = []
-        while (message := broker.take(target, now_ms, *classes)) is not None:
-            batch.append(message)
-        return batch
-
-    def _transmit_next(self, wire: Wire) -> None:
-        """Take one publication if the wire is free, and come back when it has passed."""
-        now_ns = self.agenda.now_ns
-        if now_ns < wire.free_at_ns:
+        if not wire.interval_ns and not self.profile.bandwidth_mbit_s:
+            self._send_to_client(wire, take_all(broker, wire.target, now_ms), 0)
             return
-        message = self._nodes[wire.source].broker.take(wire.target, self.agenda.now_ms)
-        if message is None:
+        self._send_to_client(wire, take_all(broker, wire.target, now_ms, CONTROL_ONLY), 0)
+        if self.agenda.now_ns < wire.free_at_ns:
             return
-        occupied_ns = max(wire.interval_ns, round(self.profile.transmission_us(message) * _NS_PER_US))
-        wire.free_at_ns = now_ns + occupied_ns
-        self._send(wire, [message], occupied_ns)
-        self.agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._pump, wire)
+        message = broker.take(wire.target, now_ms)
+        if message is not None:
+            occupied_ns = occupation_ns(wire, self.profile, message)
+            wire.free_at_ns = self.agenda.now_ns + occupied_ns
+            self._send_to_client(wire, [message], occupied_ns)
+            self.agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._pump_client, wire)
 
-    def _send(self, wire: Wire, batch: list[Message], occupied_ns: int = 0) -> None:
-        if not batch:
-            return
-        arrival_ns = wire.arrival_ns(
-            self.agenda.now_ns + occupied_ns + wire.delay_ns + self._jitter_ns(),
-            control=not isinstance(batch[0], Publish | Deliver),
-            data=isinstance(batch[-1], Publish | Deliver),
-        )
-        if isinstance(wire.target, ClientId):
-            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_client, (wire.target, wire.source, batch))
-        else:
-            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive, (wire.target, wire.source, batch))
+    def _send_to_client(self, wire: Wire, batch: Sequence[Message], occupied_ns: int) -> None:
+        if batch:
+            arrival_ns = plan_arrival(wire, self, batch, occupied_ns)
+            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_client, (wire, batch))
 
-    def _reach_client(self, arrival: tuple[ClientId, BrokerId, Sequence[ClientReply]]) -> None:
-        client, broker, batch = arrival
+    def _reach_client(self, arrival: tuple[Wire, Sequence[ClientReply]]) -> None:
+        wire, batch = arrival
+        assert isinstance(wire.target, ClientId)
         now_ms = self.agenda.now_ms
         for reply in batch:
             for observer in self._observers:
-                observer.on_reply(client, broker, reply, now_ms)
+                observer.on_reply(wire.target, wire.source, reply, now_ms)
 
     def _tell(self, broker: Broker) -> None:
         facts = broker.drain_facts()
@@ -233,16 +385,19 @@ class World:
             for observer in self._observers:
                 observer.on_fact(broker, fact, now_ms)
 
-    # What things cost.
+    # Timers.
 
-    def _delay_ms(self, source: BrokerId, target: BrokerId) -> float:
-        same = self._machine(source) == self._machine(target)
-        return self.profile.same_machine_delay_ms if same else self.profile.link_delay_ms
+    def _set_timer(self, node: _Node) -> None:
+        due_ms = node.broker.next_deadline_ms
+        if due_ms is None or (node.timer_ms is not None and node.timer_ms <= due_ms):
+            return
+        node.timer_ms = due_ms
+        timer = (node, node.incarnation, due_ms)
+        self.agenda.enter(just_after_ns(due_ms), Priority.TIMER, self._on_timer, timer, background=True)
 
-    def _machine(self, broker: BrokerId) -> int:
-        """Return the machine of a broker: they are dealt out in order of their ids."""
-        number = self._numbers[broker]
-        return number % self.profile.machines if self.profile.machines else number
-
-    def _jitter_ns(self) -> int:
-        return to_ns(self._random.uniform(0.0, self.profile.jitter_ms)) if self.profile.jitter_ms else 0
+    def _on_timer(self, timer: tuple[_Node, int, float]) -> None:
+        node, incarnation, due_ms = timer
+        if not node.is_alive or node.incarnation != incarnation or node.timer_ms != due_ms:
+            return
+        node.timer_ms = None
+        self._carry_out(node, node.broker.wake(self.agenda.now_ms))

@@ -2,12 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from octopia.broker.messages import CivSet, Deliver, Message, Unsubscribe, Version
+from octopia.broker.messages import CivSet, Deliver, Message, PublishRequest, Unsubscribe, Version, size_of
 from octopia.content import Publication
 from octopia.errors import InvalidFile, UsageError
 from octopia.ids import PublicationId, SubscriptionId
-from octopia.simulator.profiles import PAPER, UNIT, Profile, find_profile, size_bytes
+from octopia.simulator.profiles import PAPER, UNIT, Profile, find_profile
 from support import advertise, at, offer, pub, publish, say, subscribe, want
+
+PAID = Publication({"x": 1}, b"12345")
 
 COSTLY = Profile(
     "costly",
@@ -51,7 +53,7 @@ def test_in_the_unit_profile_brokers_take_no_time():
     ],
 )
 def test_what_a_message_costs_a_broker_depends_on_the_table_it_searches(message: Message, expected_us: float):
-    assert COSTLY.service_us(message, clt=4, prt=6) == expected_us
+    assert COSTLY.service_us(message, advertisements=4, subscriptions=6) == expected_us
 
 
 def test_only_publications_occupy_a_link():
@@ -64,9 +66,8 @@ def test_only_publications_occupy_a_link():
 
 
 def test_the_size_of_a_publication_grows_with_names_texts_and_payload():
-    assert size_bytes(pub(x=1)) == 50
-    assert size_bytes(pub(name="abc")) == 47
-    assert size_bytes(Publication({"x": 1}, b"12345")) == 55
+    sizes = [size_of(PublishRequest(0, each, 0.0)) for each in (pub(x=1), pub(name="abc"), PAID)]
+    assert sizes == [50, 47, 55]
 
 
 class TestFromAFile:

@@ -6,7 +6,9 @@ import pytest
 
 from octopia.broker import Detail
 from octopia.errors import UsageError
+from octopia.simulator.network import IdealLinks
 from octopia.simulator.run import run_scenario
+from octopia.simulator.sessions import SessionLinks
 from support import received_by, run_text, scenario_from
 
 BASE = """
@@ -47,7 +49,11 @@ class TestJson:
 
     def test_a_whole_result(self):
         result = run_text(
-            BASE + event("publish = {x = 9}") + event("publish = {y = 1}") + event("publish = {x = 1}")
+            BASE
+            + "[routing]\nconfirmations = false\n"
+            + event("publish = {x = 9}")
+            + event("publish = {y = 1}")
+            + event("publish = {x = 1}")
         ).to_json()
         path = ["a.0", "a.1", "b.1"]
         assert json.loads(json.dumps(result)) == {
@@ -197,6 +203,97 @@ def test_an_ordered_advertisement_keeps_its_path_under_congestion():
     assert any(hop.civ for hop in run_text(forced.replace("ordered = true", "ordered = false")).recorder.hops)
 
 
-def test_confirmations_are_refused_for_now():
-    with pytest.raises(UsageError, match="confirmations = false, got true"):
-        run_text(BASE + "[routing]\nconfirmations = true\n")
+class TestConfirmations:
+    TEXT = BASE + event("publish = {x = 9}") + event('unsubscribe = "S/0"', "S") + event("publish = {x = 6}")
+    OFF = TEXT + "[routing]\nconfirmations = false\n"
+
+    def test_they_are_on_unless_switched_off_and_change_nothing_but_their_own_messages(self):
+        on, off = (run_text(text).to_json() for text in (self.TEXT, self.OFF))
+        assert on["messages"].pop("confirmation") > 0
+        assert off["messages"].pop("confirmation") == 0
+        on["hops"] = [hop for hop in on["hops"] if hop["kind"] != "confirmation"]
+        assert on == off
+
+    def test_the_ledger_learns_of_them(self):
+        """The publication is made while the subscription is fresh; only its confirmation says that it must arrive."""
+        fresh = event('subscribe = "x > 0"\nat_ms = 5', "S") + event("publish = {x = 1}\nat_ms = 50")
+        base = BASE.replace('"x > 5", "x > 6"', "")
+        assert run_text(base + fresh).ledger.expected(0) == (["S/0"], ["S/0"])
+        off = run_text(base + fresh + "[routing]\nconfirmations = false\n")
+        assert off.ledger.expected(0) == ([], ["S/0"])
+
+    def test_a_confirmation_that_comes_later_promises_nothing(self):
+        fresh = event('subscribe = "x > 0"\nat_ms = 5', "S") + event("publish = {x = 1}\nat_ms = 6")
+        run = run_text(BASE.replace('"x > 5", "x > 6"', "") + fresh)
+        assert run.ledger.expected(0) == ([], ["S/0"])
+
+
+class TestLinkModels:
+    def test_faults_need_sessions(self):
+        assert isinstance(run_text(BASE).world.links, IdealLinks)
+        for more in (
+            '[simulator]\nlinks = "session"\n',
+            "[simulator]\ndrop = 0.01\n",
+            "[simulator]\nqueue_capacity = 5\n",
+            '[[event]]\ncrash = "b.1"\n[[event]]\nrestart = "b.1"\n',
+        ):
+            assert isinstance(run_text(BASE + more).world.links, SessionLinks), more
+
+    @pytest.mark.parametrize("more", ["drop = 0.01", "queue_capacity = 5"])
+    def test_ideal_links_cannot_fail(self, more: str):
+        with pytest.raises(UsageError, match='expected links = "session" or "auto"'):
+            run_text(BASE + f'[simulator]\nlinks = "ideal"\n{more}\n')
+
+    def test_ideal_links_cannot_be_cut(self):
+        with pytest.raises(UsageError, match='got "ideal"'):
+            run_text(BASE + '[simulator]\nlinks = "ideal"\n[[event]]\ncut = ["a.0", "a.1"]\n')
+
+    @pytest.mark.parametrize("algorithm", ["tid-static", "tid-dynamic"])
+    def test_tid_based_routing_knows_no_faults(self, algorithm: str):
+        with pytest.raises(UsageError, match="expected ideal links under TID-based routing"):
+            run_text(BASE + f'[routing]\nalgorithm = "{algorithm}"\n[[event]]\ncrash = "b.1"\n')
+
+
+def test_a_link_that_was_never_used_does_not_break():
+    late = (
+        '[simulator]\nlinks = "session"\n'
+        + event("publish = {x = 9}\nat_ms = 1")
+        + event('subscribe = "x > 0"\nat_ms = 10_000')
+    )
+    run = run_text(BASE.replace("clusters = 2", "clusters = 3") + late)
+    assert run.messages()["sync"] == 0
+
+
+class TestFaults:
+    def test_a_publication_waits_for_a_link_that_was_cut(self):
+        text = BASE + '[routing]\nalgorithm = "static"\n'
+        text += '[[event]]\ncut = ["a.0", "a.1"]\nafter_ms = 0\n' + event("publish = {x = 9}\nafter_ms = 10")
+        text += '[[event]]\nheal = ["a.0", "a.1"]\nafter_ms = 4000\n'
+        run = run_text(text)
+        assert run.complaints() == []
+        assert received_by(run, 0) == ["S", "S"]
+        assert min(each.delay_ms for each in run.recorder.deliveries) > 3900
+        assert run.messages()["sync"] > 0
+
+    def test_dynamic_routing_goes_around_a_link_whose_loss_was_noticed(self):
+        text = BASE + '[[client]]\nname = "T"\nbroker = "b.0"\nsubscribe = ["x > 0"]\n'
+        text += '[[event]]\ncut = ["a.0", "a.1"]\n' + event("publish = {x = 9}")
+        run = run_text(text)
+        assert run.complaints() == []
+        (path,) = {each.path for each in run.recorder.deliveries if each.client == "S"}
+        assert path == ("a.0", "b.0", "b.1")
+
+    def test_a_broker_comes_back_with_its_tables_and_its_clients(self):
+        text = BASE + '[[event]]\ncrash = "b.1"\n[[event]]\nrestart = "b.1"\n' + event("publish = {x = 9}")
+        run = run_text(text)
+        assert received_by(run, 0) == ["S", "S"]
+        assert run.complaints() == []
+        assert run.to_json()["tables"] == run_text(BASE).to_json()["tables"]
+
+    def test_a_broker_that_is_down_has_no_tables_and_its_clients_cannot_publish(self):
+        run = run_text(BASE + '[[event]]\ncrash = "a.0"\n' + event("publish = {x = 9}"))
+        result = run.to_json()
+        assert result["tables"]["a.0"] == {"clt": 0, "prt": 0, "srt": 0}
+        assert result["refused"] == [{"publication": 0, "client": "P", "reason": "its broker is down"}]
+        assert result["civs"] == {}
+        assert run.complaints() == []

@@ -1,3 +1,5 @@
+from octopia.overlay import LinkShape
+from octopia.simulator.agenda import to_ns
 from octopia.simulator.network import Wire
 from support import at
 
@@ -40,5 +42,14 @@ def test_a_mixed_batch_waits_for_both_and_holds_up_both():
 
 def test_a_rate_is_an_interval():
     line = wire()
-    line.set_rate(50)
-    assert line.interval_ns == 20_000_000
+    line.set_shape(LinkShape(rate=50))
+    assert (line.interval_ns, line.delay_ns) == (20_000_000, 1000)
+
+
+def test_a_shape_changes_what_it_names_and_leaves_the_rest():
+    line = wire()
+    line.set_shape(LinkShape(delay_ms=2.5))
+    assert (line.interval_ns, line.delay_ns) == (0, to_ns(2.5))
+    line.set_shape(LinkShape(rate=10))
+    line.set_shape(LinkShape())
+    assert (line.interval_ns, line.delay_ns) == (100_000_000, to_ns(2.5))

@@ -5,14 +5,14 @@ import dataclasses
 import pytest
 
 from octopia.broker import Detail, Overflow
-from octopia.broker.messages import ClientReply, CutOff
+from octopia.broker.messages import ClientReply, CutOff, PublishRequest, size_of
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId
 from octopia.overlay import Scot, parse_tree
 from octopia.simulator.agenda import to_ns
-from octopia.simulator.profiles import PAPER, UNIT, size_bytes
+from octopia.simulator.profiles import PAPER, UNIT
 from octopia.simulator.run import Run, run_scenario
-from octopia.simulator.world import World
+from octopia.simulator.world import Environment, World
 from octopia.trace import RowList
 from support import hop_text, hops_of, make_settings, offer, run_text, say, scenario_from, want
 
@@ -150,7 +150,7 @@ def test_bandwidth_counts_bytes():
     slow = dataclasses.replace(UNIT, bandwidth_mbit_s=0.08)  # ten bytes a millisecond
     run = run_text(LINE + PUBLISH, profile=slow)
     _, publication = run.ledger.publication(0)
-    assert size_bytes(publication) == 50
+    assert size_of(PublishRequest(0, publication, 0.0)) == 50
     assert delays(run)["here"] == pytest.approx(1 + 5 + 1)
     assert delays(run)["far"] == pytest.approx(5 + 4 * 5)
 
@@ -197,7 +197,8 @@ class _Replies:
 
 def small_world(replies: _Replies, limit: int = 10_000) -> World:
     slow_clients = dataclasses.replace(UNIT, bandwidth_mbit_s=0.001)
-    return World(Scot(parse_tree("a"), 1), make_settings(client_queue_limit=limit), slow_clients, observers=[replies])
+    settings = make_settings(client_queue_limit=limit)
+    return World(Scot(parse_tree("a"), 1), settings, Environment(slow_clients), observers=[replies])
 
 
 def test_a_client_name_is_used_once():
