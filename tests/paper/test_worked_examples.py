@@ -1,5 +1,7 @@
 """The paper's worked examples, hop for hop: Figs. 3 to 5, 7 and 8, and the overlay of the evaluation."""
 
+import dataclasses
+
 import pytest
 
 from octopia.scenario import load_scenario
@@ -21,16 +23,34 @@ FIG_7 = {
         Algorithm.DYNAMIC: "b.3>c.3 b.3>b.2[0011] b.2>c.2 b.2>b.0[0010] b.0>a.0[0010] a.0>a.1 a.1>b.1 b.1>c.1",
     },
 }
+CIV_SETS = {"fig7b": 3, "fig7c": 2, "fig7d": 3}
 COUNTS = {"fig7b": (8, 7), "fig7c": (7, 6), "fig7d": (7, 8)}
 
 
+ON_AND_OFF = pytest.mark.parametrize("confirmations", [True, False], ids=["confirmed", "unconfirmed"])
+
+
+def counts(run: Run, *, confirmations: bool) -> dict[str, int]:
+    """Return the messages by kind without zeros; those of confirmations are left out, and there if they should be."""
+    messages = run.messages()
+    assert (messages.pop("confirmation") > 0) is confirmations
+    return {kind: count for kind, count in messages.items() if count}
+
+
+@ON_AND_OFF
 @pytest.mark.parametrize("algorithm", [Algorithm.STATIC, Algorithm.DYNAMIC])
 @pytest.mark.parametrize("figure", FIG_7)
-def test_fig_7_hop_for_hop(figure: str, algorithm: Algorithm):
+def test_fig_7_hop_for_hop(figure: str, algorithm: Algorithm, confirmations: bool):
     scenario = load_scenario(EXAMPLES / f"{figure}.toml").with_algorithm(algorithm)
-    run = run_scenario(scenario, check=True)
+    routing = dataclasses.replace(scenario.routing, confirmations=confirmations)
+    run = run_scenario(dataclasses.replace(scenario, routing=routing), check=True)
     assert sorted(hops_of(run, 0)) == sorted(FIG_7[figure][algorithm].split())
-    assert run.messages()["publication"] == COUNTS[figure][algorithm is Algorithm.DYNAMIC]
+    assert counts(run, confirmations=confirmations) == {
+        "advertisement": 3,
+        "subscription": 5 * 2,
+        "civ_set": CIV_SETS[figure],
+        "publication": COUNTS[figure][algorithm is Algorithm.DYNAMIC],
+    }
     assert received_by(run, 0) == ["S1", "S2", "S3", "S4", "S5"]
     assert run.to_json()["false_positives"] == 0
     assert run.complaints() == []
@@ -49,7 +69,8 @@ FIG_8 = """
 [overlay]
 tree = "paper:fig3"
 [routing]
-algorithm = "static"
+algorithm = "{}"
+confirmations = {}
 [[client]]
 name = "P0"
 broker = "a.0"
@@ -80,19 +101,19 @@ broker = "f.2"
 subscribe = ["source IN (0, 1, 2)"]
 [[event]]
 client = "P0"
-publish = { source = 0 }
+publish.source = 0
 [[event]]
 client = "P1"
-publish = { source = 1 }
+publish.source = 1
 [[event]]
 client = "P2"
-publish = { source = 2 }
+publish.source = 2
 """
 
 
-@pytest.fixture(scope="module")
-def fig_8() -> Run:
-    return run_text(FIG_8)
+@pytest.fixture(scope="module", params=[True, False], ids=["confirmed", "unconfirmed"])
+def fig_8(request: pytest.FixtureRequest) -> Run:
+    return run_text(FIG_8.format("static", str(request.param).lower()))
 
 
 class TestFig8:
@@ -133,28 +154,37 @@ class TestFig8:
         }
 
     def test_nothing_was_sent_in_vain(self, fig_8: Run):
-        assert fig_8.messages()["publication"] == 20
+        assert counts(fig_8, confirmations=fig_8.scenario.routing.confirmations) == {
+            "advertisement": 6,
+            "subscription": 20,
+            "civ_set": 4,
+            "publication": 20,
+        }
         assert fig_8.to_json()["false_positives"] == 0
         assert fig_8.complaints() == []
 
     def test_without_congestion_dynamic_routing_takes_the_same_hops(self, fig_8: Run):
-        dynamic = run_text(FIG_8.replace("static", "dynamic"))
+        confirmations = str(fig_8.scenario.routing.confirmations).lower()
+        dynamic = run_text(FIG_8.format("dynamic", confirmations))
         assert dynamic.recorder.hops == fig_8.recorder.hops
 
 
-def se(client: str) -> Run:
-    return run_text(f'[overlay]\ntree = "paper:se"\n[[client]]\nname = "C"\n{client}')
+def se(client: str, confirmations: bool) -> Run:
+    routing = f"[routing]\nconfirmations = {str(confirmations).lower()}\n"
+    return run_text(f'{routing}[overlay]\ntree = "paper:se"\n[[client]]\nname = "C"\n{client}')
 
 
+@ON_AND_OFF
 @pytest.mark.parametrize("host", ["F.1", "A.0", "N.3"])
 class TestSe:
-    def test_an_advertisement_costs_3_messages_and_4_clt_entries(self, host: str):
-        result = se(f'broker = "{host}"\nadvertise = ["x > 0"]').to_json()
-        assert {kind: count for kind, count in result["messages"].items() if count} == {"advertisement": 3}
+    def test_an_advertisement_costs_3_messages_and_4_clt_entries(self, host: str, confirmations: bool):
+        run = se(f'broker = "{host}"\nadvertise = ["x > 0"]', confirmations)
+        assert counts(run, confirmations=confirmations) == {"advertisement": 3}
+        result = run.to_json()
         assert sum(sizes["clt"] for sizes in result["tables"].values()) == 4
         assert len(result["tables"]) == 56
 
-    def test_a_subscription_costs_13_messages_and_14_prt_entries(self, host: str):
-        result = se(f'broker = "{host}"\nsubscribe = ["x > 0"]').to_json()
-        assert {kind: count for kind, count in result["messages"].items() if count} == {"subscription": 13}
-        assert sum(sizes["prt"] for sizes in result["tables"].values()) == 14
+    def test_a_subscription_costs_13_messages_and_14_prt_entries(self, host: str, confirmations: bool):
+        run = se(f'broker = "{host}"\nsubscribe = ["x > 0"]', confirmations)
+        assert counts(run, confirmations=confirmations) == {"subscription": 13}
+        assert sum(sizes["prt"] for sizes in run.to_json()["tables"].values()) == 14

@@ -1,5 +1,6 @@
 """What the documentation shows is so: its scenarios run, its commands print what it says, its links lead somewhere."""
 
+import dataclasses
 import re
 import shlex
 import tomllib
@@ -10,7 +11,8 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.overlay.files import load_overlay
-from octopia.scenario import load_scenario
+from octopia.scenario import _EVENT_KINDS, SimulatorSettings, load_scenario
+from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, find_profile
 from octopia.simulator.run import run_scenario
 from octopia.trace import COLUMNS
@@ -68,7 +70,7 @@ COMMANDS = shown_commands("README.md")
 
 def test_there_is_something_to_test():
     assert len(SCENARIOS) >= 3
-    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "simulate", "explain"]
+    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "simulate", "explain", "simulate"]
     assert len(PAGES) >= 10
 
 
@@ -93,6 +95,36 @@ def test_commands_print_what_the_readme_shows(command: str, output: str, monkeyp
 
 def test_the_readme_shows_the_market_in_full():
     assert (ROOT / "examples/market.toml").read_text() in blocks("README.md", "toml")
+
+
+def test_the_readme_shows_the_outage_as_it_is():
+    shown = [text for text in blocks("README.md", "toml") if "crash" in text]
+    assert len(shown) == 1
+    assert (ROOT / "examples/outage.toml").read_text().endswith(shown[0])
+
+
+def test_nobody_misses_anything_in_the_outage_and_one_publication_goes_around_the_cut():
+    run = run_scenario(load_scenario(ROOT / "examples/outage.toml"), check=True)
+    assert run.complaints() == []
+    assert len(run.recorder.deliveries) == 8
+    assert [hop.publication for hop in run.recorder.hops if hop.civ] == [1]
+    assert run.messages()["sync"] > 0
+
+
+@pytest.mark.parametrize("algorithm", [Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC])
+def test_the_rival_runs_the_market_and_serves_the_same_clients(algorithm: Algorithm):
+    scenario = load_scenario(ROOT / "examples/market.toml")
+    ours, theirs = (
+        sorted((each.publication, each.subscription) for each in run_scenario(one).recorder.deliveries)
+        for one in (scenario, scenario.with_algorithm(algorithm))
+    )
+    assert theirs == ours
+
+
+def test_every_event_and_every_key_of_the_simulator_is_described():
+    text = (ROOT / "docs/scenario-files.md").read_text()
+    for name in (*_EVENT_KINDS, *(field.name for field in dataclasses.fields(SimulatorSettings))):
+        assert f"\n| `{name}` |" in text, name
 
 
 def test_the_market_reroutes_because_of_its_own_traffic():

@@ -40,6 +40,8 @@ name = "small"
 [overlay]
 tree = "a"
 clusters = 2
+[routing]
+confirmations = false
 [[client]]
 name = "P"
 broker = "a.0"
