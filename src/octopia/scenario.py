@@ -414,7 +414,7 @@ def _probability(table: Table, key: str) -> float:
 def _flattened(attributes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
     """Yield the attributes of a publication; nested tables are dotted names."""
     for key, value in attributes.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _flattened(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

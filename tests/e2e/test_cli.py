@@ -248,3 +248,16 @@ def test_running_a_scenario_needs_no_spark_matplotlib_or_pyarrow():
     result = python(code)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"
+
+
+def test_names_with_brackets_are_printed_as_they_are(tmp_path: Path):
+    file = tmp_path / "odd.toml"
+    file.write_text(
+        'name = "odd [/x] :smile:"\n[overlay]\ntree = "a"\nclusters = 1\n'
+        '[[client]]\nname = "[red]P"\nbroker = "a.0"\nadvertise = ["x > 0"]\nsubscribe = ["x > 0"]\n'
+        '[[event]]\nclient = "[red]P"\npublish = {x = 1}\n'
+    )
+    for command in ("simulate", "compare", "explain"):
+        result = octopia(command, str(file))
+        assert result.returncode == 0, result.stderr
+        assert ("[red]P" if command != "compare" else "odd [/x] :smile:") in result.stdout

@@ -16,13 +16,13 @@ import argparse
 import dataclasses
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from octopia.broker import OctopiaBroker
+from octopia.broker import OctopiaBroker, Verdict
 from octopia.content import Publication, format_filter, parse_filter
 from octopia.ids import BrokerId
-from octopia.overlay import Overlay, overlay_from_text
+from octopia.overlay import LinkShape, Overlay, overlay_from_text
 from octopia.scenario import (
     AdvertiseItem,
     ClientSpec,
@@ -38,6 +38,7 @@ from octopia.scenario import (
     RestartItem,
     Scenario,
     SimulatorSettings,
+    SlowItem,
     SubscribeItem,
     UnadvertiseItem,
     UnsubscribeItem,
@@ -74,6 +75,8 @@ class FaultTotals:
     reordered: int
     lost_in_cuts: int
     lost_in_crashes: int
+    slow_links: int
+    slow_clients: int
     confirmed: int
 
     def __add__(self, other: FaultTotals) -> FaultTotals:
@@ -81,7 +84,7 @@ class FaultTotals:
         return FaultTotals(*(a + b for a, b in zip(one, another, strict=True)))
 
 
-NOTHING = FaultTotals(0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = FaultTotals(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def draw_on_se(seed: int) -> Scenario:
@@ -111,8 +114,8 @@ def draw(seed: int, tree: str | None = None, clusters: int | None = None, wanted
             confirmations=chance.random() < 0.8,
         ),
         clients=tuple(clients),
-        links=(),
-        events=tuple(events),
+        links=tuple(_draw_slowness(chance, overlay)),
+        events=(*_draw_slow_clients(chance, clients), *events),
         simulator=SimulatorSettings(
             seed=seed,
             links=LinkModel.SESSION,
@@ -123,6 +126,22 @@ def draw(seed: int, tree: str | None = None, clusters: int | None = None, wanted
             window_bytes=chance.choice([200, 4096, 65536]),
         ),
     )
+
+
+def _draw_slowness(chance: random.Random, overlay: Overlay) -> Iterator[LinkChange]:
+    """Let some links be slow, or count as congested, so that faults meet publications that go other ways."""
+    links = [*overlay.scot.alinks, *overlay.scot.ilinks]
+    for low, high in chance.sample(links, min(len(links), chance.choice((0, 0, 2, 4)))):
+        if chance.random() < 0.6:
+            yield LinkChange(((low, high), (high, low)), shape=LinkShape(rate=chance.choice((20.0, 100.0, 500.0))))
+        else:
+            yield LinkChange(((low, high),), verdict=Verdict.CONGESTED, queue_length=chance.randint(1, 30))
+
+
+def _draw_slow_clients(chance: random.Random, clients: list[ClientSpec]) -> Iterator[Event]:
+    for client in clients:
+        if chance.random() < 0.15:
+            yield Event(SlowItem(client.name, rate=chance.choice((20.0, 200.0))))
 
 
 def without_faults(scenario: Scenario) -> Scenario:
@@ -173,6 +192,8 @@ def _totals(run: Run, scenario: Scenario) -> FaultTotals:
         reordered=counted.reordered,
         lost_in_cuts=counted.lost_in_cuts,
         lost_in_crashes=counted.lost_in_crashes,
+        slow_links=sum(change.shape.rate is not None for change in scenario.links),
+        slow_clients=sum(isinstance(event.item, SlowItem) for event in scenario.events),
         confirmed=sum(_owed_by_confirmation(run.ledger, number) for number in range(run.ledger.attempted)),
     )
 

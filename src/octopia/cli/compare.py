@@ -54,7 +54,7 @@ def _publication_hops(run: Run) -> list[Hop]:
 def _show(scenario: Scenario, runs: list[Run]) -> None:
     screen = console()
     screen.print()
-    screen.print(f"[bold]{scenario.name}[/]")
+    screen.print(scenario.name)
     congested = [
         f"{source}>{target}"
         for change in scenario.links

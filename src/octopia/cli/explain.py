@@ -37,4 +37,4 @@ def explain(
         return
     screen = console()
     for line in lines:
-        screen.print(line, markup=False, soft_wrap=True)
+        screen.print(line, soft_wrap=True)

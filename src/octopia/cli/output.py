@@ -17,8 +17,9 @@ _MOST_ROWS = 40
 
 def console() -> Console:
     """Return the console of standard output; piped output is not cut at a guessed width."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=120)
+    # Names come from files: brackets and colons in them are not markup.
+    screen = Console(highlight=False, markup=False, emoji=False)
+    return screen if screen.is_terminal else Console(highlight=False, markup=False, emoji=False, width=120)
 
 
 def print_json(value: Any) -> None:
@@ -37,7 +38,7 @@ def print_run(run: Run) -> None:
     scenario = run.scenario
     scot = scenario.overlay.scot
     screen.print(
-        f"[bold]{scenario.name}[/]: {len(scot.brokers)} brokers ({len(scot.regions)} regions x {scot.clusters} "
+        f"{scenario.name}: {len(scot.brokers)} brokers ({len(scot.regions)} regions x {scot.clusters} "
         f"clusters), {scenario.routing.algorithm} routing, tau {scenario.routing.tau:g}, "
         f"window {scenario.routing.window_ms:g} ms"
     )
@@ -64,7 +65,7 @@ def _print_deliveries(screen: Console, run: Run) -> None:
 def _print_refusals(screen: Console, run: Run) -> None:
     for each in run.recorder.refused[:_MOST_ROWS]:
         what = "request" if each.publication is None else f"publication {each.publication}"
-        screen.print(f"refused to {each.client}: {what}: {each.reason}", markup=False)
+        screen.print(f"refused to {each.client}: {what}: {each.reason}")
     _print_rest(screen, run.recorder.refused)
 
 
@@ -74,6 +75,9 @@ def _print_messages(screen: Console, run: Run) -> None:
     screen.print(f"messages between brokers: {text}")
     positives = sum(each.false_positives for each in run.world.counters())
     screen.print(f"false positives: {positives}")
+    lost = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in run.losses().items())
+    if lost:
+        screen.print(f"lost or doubled on the way, and counted: {lost}")
 
 
 def _print_rest(screen: Console, rows: Sequence[object]) -> None:

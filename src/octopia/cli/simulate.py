@@ -134,4 +134,14 @@ def _judge(run: Run, quiet: bool) -> None:
         once = "every delivery exactly once, to the right clients"
         if run.scenario.routing.algorithm is Algorithm.TID_DYNAMIC:
             once = "no delivery twice or to the wrong client"
-        console().print(f"checked: every invariant after every step; {once}")
+        console().print(f"checked: every invariant after every step; {once}{_reservations(run)}")
+
+
+def _reservations(run: Run) -> str:
+    """Say what the check does not vouch for."""
+    reservations = []
+    if run.losses():
+        reservations.append("but for what was lost and counted")
+    if run.ledger.under_way:
+        reservations.append(f"but for {run.ledger.under_way} publications that are still under way")
+    return "".join(f", {each}" for each in reservations)

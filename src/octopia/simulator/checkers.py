@@ -30,9 +30,14 @@ class _Issued:
     filter: Disjunction
     is_subscription: bool
     since: int
+    since_ms: float
     until: int | None = None
+    until_ms: float | None = None
     confirmed_ms: float | None = None
     last_outage: int | None = None
+
+    def was_issued_at(self, made_ms: float) -> bool:
+        return self.since_ms <= made_ms and (self.until_ms is None or self.until_ms >= made_ms)
 
     def may_hold(self, begin: int, end: int) -> bool:
         return self.since <= end and (self.until is None or self.until >= begin)
@@ -106,28 +111,29 @@ class Ledger:
         """Note that a client learned that its subscription is in force."""
         self._issued[name].confirmed_ms = now_ms
 
-    def advertised(self, name: str, client: str, offer: Disjunction) -> None:
+    def advertised(self, name: str, client: str, offer: Disjunction, now_ms: float) -> None:
         """Note an advertisement."""
-        self._issued[name] = _Issued(client, offer, is_subscription=False, since=self._time)
+        self._issued[name] = _Issued(client, offer, is_subscription=False, since=self._time, since_ms=now_ms)
 
-    def subscribed(self, name: str, client: str, interest: Disjunction) -> None:
+    def subscribed(self, name: str, client: str, interest: Disjunction, now_ms: float) -> None:
         """Note a subscription."""
-        self._issued[name] = _Issued(client, interest, is_subscription=True, since=self._time)
+        self._issued[name] = _Issued(client, interest, is_subscription=True, since=self._time, since_ms=now_ms)
 
-    def unadvertised(self, name: str, client: str) -> None:
+    def unadvertised(self, name: str, client: str, now_ms: float) -> None:
         """Note that a client withdrew an advertisement; what it does not have, it cannot withdraw."""
-        self._withdraw(name, client, is_subscription=False)
+        self._withdraw(name, client, now_ms, is_subscription=False)
 
-    def unsubscribed(self, name: str, client: str) -> None:
+    def unsubscribed(self, name: str, client: str, now_ms: float) -> None:
         """Note that a client withdrew a subscription; what it does not have, it cannot withdraw."""
-        self._withdraw(name, client, is_subscription=True)
+        self._withdraw(name, client, now_ms, is_subscription=True)
 
-    def _withdraw(self, name: str, client: str, *, is_subscription: bool) -> None:
+    def _withdraw(self, name: str, client: str, now_ms: float, *, is_subscription: bool) -> None:
         issued = self._issued.get(name)
         if issued is None or issued.client != client or issued.is_subscription != is_subscription:
             return
         if issued.until is None:
             issued.until = self._time
+            issued.until_ms = now_ms
 
     def published(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
         """Note a publication."""
@@ -135,9 +141,14 @@ class Ledger:
         self._published[number] = made
         self._under_way.append(made)
 
-    def failed(self, number: int, client: str, publication: Publication) -> None:
+    def failed(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
         """Note a publication that its client could not even send."""
-        self._published[number] = _Published(client, publication, 0.0, self._time, self._time, is_excused=True)
+        self._published[number] = _Published(client, publication, now_ms, self._time, self._time, is_excused=True)
+
+    @property
+    def under_way(self) -> int:
+        """How many publications are still under way, since a link is cut or a broker is down."""
+        return len(self._under_way)
 
     @property
     def attempted(self) -> int:
@@ -157,10 +168,10 @@ class Ledger:
         return [(name, each.filter) for name, each in own if each.may_hold(made.begin, made.begin)]
 
     def subscriptions_at(self, number: int) -> list[tuple[str, Disjunction, bool]]:
-        """Return all subscriptions, and whether each could have been in force when a publication was made."""
+        """Return all subscriptions, and whether each was issued and not withdrawn when a publication was made."""
         made = self._published[number]
         issued = [(name, each) for name, each in self._issued.items() if each.is_subscription]
-        return [(name, each.filter, each.may_hold(made.begin, self._end(made))) for name, each in issued]
+        return [(name, each.filter, each.was_issued_at(made.made_ms)) for name, each in issued]
 
     def complaints(self, recorder: Recorder, *, may_miss: bool = False, crashes_swallow: bool = False) -> list[str]:
         """Return a sentence for every delivery that went wrong.

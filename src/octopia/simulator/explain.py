@@ -14,7 +14,7 @@ from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBr
 from octopia.broker.interface import Detail, Fact
 from octopia.broker.messages import ClientReply
 from octopia.broker.queues import LONGER_THAN_ANY
-from octopia.content import Disjunction, Filter, Publication, explain_mismatch, format_filter, matches
+from octopia.content import Disjunction, Filter, Publication, conforms, explain_mismatch, format_filter, matches
 from octopia.errors import UsageError
 from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
 from octopia.scenario import Scenario
@@ -76,7 +76,8 @@ def _opening(run: Run, number: int) -> Iterator[str]:
     for refusal in run.recorder.refused:
         if refusal.publication == number:
             yield f"  refused: {refusal.reason}"
-            yield from _offers(run, number, publication)
+            if not any(conforms(offer, publication) for _, offer in run.ledger.offers_at(number)):
+                yield from _offers(run, number, publication)
 
 
 def _offers(run: Run, number: int, publication: Publication) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _journey(run: Run, steps: Sequence[_Step]) -> Iterator[str]:
         for advertisement, civ in step.civs.items():
             yield f"    conforms to {run.names.known_as(advertisement)}, whose advertisement_civ is {civ}"
         for subscription in routed.local:
-            yield f"    delivered here for {run.names.known_as(subscription)}"
+            yield f"    for {run.names.known_as(subscription)} here"
         yield from _targets(step)
         yield from _forwards(run, step)
 
@@ -158,5 +159,14 @@ def _ending(run: Run, number: int) -> Iterator[str]:
         if not in_force:
             reasons = "it was not in force when the publication was made"
         elif not reasons:
-            reasons = "it matches, but the publication was refused or a request was still on its way"
+            reasons = _why_not(run, number)
         yield f"  {name} did not get it: {reasons}"
+
+
+def _why_not(run: Run, number: int) -> str:
+    """Say why a subscription that wants a publication did not get it."""
+    if any(refusal.publication == number for refusal in run.recorder.refused):
+        return "it wants it, but the publication was refused"
+    if run.ledger.under_way or run.losses():
+        return "it wants it, but the publication was lost or is still under way: something was down, or too slow"
+    return "it wants it, but it, or the advertisement, was still on its way to the brokers"

@@ -15,7 +15,7 @@ import msgspec
 
 from octopia.broker.interface import Broker, Detail, Event, Fact, Routed
 from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import ClientReply, Deliver, Publish, Refused
+from octopia.broker.messages import ClientReply, CutOff, Deliver, Publish, Refused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
 from octopia.simulator.profiles import Profile
 from octopia.trace import Row, TraceSink
@@ -117,6 +117,9 @@ class Recorder:
                     self.deliveries.append(Delivery(number, client.name, subscription, path, delay_ms))
             case Refused():
                 self.refused.append(self._refusal(client, reply))
+            case CutOff():
+                reason = f"it was cut off, since it was too slow: {reply.lost} deliveries were lost"
+                self.refused.append(Refusal(None, client.name, reason))
             case _:
                 pass
 

@@ -55,6 +55,18 @@ from octopia.simulator.sessions import FrameFaults, SessionLinks
 from octopia.simulator.world import Environment, Observer, World
 from octopia.trace import TraceSink
 
+_CUT_OFF = "it was cut off, since it was too slow"
+
+_CAUSES = (
+    "dropped_while_down",
+    "lost_by_slow_clients",
+    "admitted_by_grace",
+    "over_hop_limit",
+    "orphaned",
+    "duplicate_deliveries_dropped",
+)
+"""The counters of brokers, of either kind, that tell of losses and of duplicates."""
+
 RETRANSMIT_MS = 200.0
 """Simulated links lose single frames; connections of the network do not."""
 
@@ -82,12 +94,22 @@ class Run:
             "civs": self._civs(),
             "refused": msgspec.to_builtins(self.recorder.refused),
             "false_positives": sum(each.false_positives for each in self.world.counters()),
-        }
+        } | ({"losses": losses} if (losses := self.losses()) else {})
 
     def messages(self) -> dict[str, int]:
         """Count the messages between brokers by kind, zeros included."""
         counters = self.world.counters()
         return {kind.value: sum(each.sent[kind] for each in counters) for kind in MessageKind}
+
+    def losses(self) -> dict[str, int]:
+        """Count what was lost or doubled on the way, by cause, as brokers and links have counted it; zeros left out."""
+        links = self.world.links
+        written_in_vain = links.dropped_unacknowledged if isinstance(links, SessionLinks) else 0
+        totals = {"written_to_crashed_brokers": written_in_vain}
+        for each in self.world.counters():
+            for cause in _CAUSES:
+                totals[cause] = totals.get(cause, 0) + getattr(each, cause, 0)
+        return {cause: count for cause, count in totals.items() if count}
 
     def complaints(self) -> list[str]:
         """Return a sentence for everything that was delivered wrongly, or not at all.
@@ -286,10 +308,10 @@ class _Script:
             case AdvertiseItem() | SubscribeItem():
                 self._issue(item)
             case UnadvertiseItem():
-                self._ledger.unadvertised(item.id, item.client)
+                self._ledger.unadvertised(item.id, item.client, self.world.agenda.now_ms)
                 self._withdraw(item, UnadvertiseRequest(self._handle_of(item.client, item.id)))
             case UnsubscribeItem():
-                self._ledger.unsubscribed(item.id, item.client)
+                self._ledger.unsubscribed(item.id, item.client, self.world.agenda.now_ms)
                 self._withdraw(item, UnsubscribeRequest(self._handle_of(item.client, item.id)))
             case PublishItem():
                 self._publish(item)
@@ -309,9 +331,9 @@ class _Script:
         self._clients[item.client].in_force[item.id] = item
         if isinstance(item, AdvertiseItem):
             self._advertisements[item.id] = (ClientId(item.client), handle)
-            self._ledger.advertised(item.id, item.client, item.offer)
+            self._ledger.advertised(item.id, item.client, item.offer, self.world.agenda.now_ms)
         else:
-            self._ledger.subscribed(item.id, item.client, item.interest)
+            self._ledger.subscribed(item.id, item.client, item.interest, self.world.agenda.now_ms)
         self._ask_for(item)
 
     def _ask_for(self, item: AdvertiseItem | SubscribeItem) -> None:
@@ -322,9 +344,14 @@ class _Script:
             self._ask(item.client, SubscribeRequest(handle, item.interest))
 
     def _withdraw(self, item: UnadvertiseItem | UnsubscribeItem, request: ClientRequest) -> None:
-        issued = self._clients[item.client].in_force.get(item.id)
-        if isinstance(issued, AdvertiseItem if isinstance(item, UnadvertiseItem) else SubscribeItem):
-            del self._clients[item.client].in_force[item.id]
+        client = self._clients[item.client]
+        is_offer = isinstance(item, UnadvertiseItem)
+        if isinstance(client.in_force.get(item.id), AdvertiseItem if is_offer else SubscribeItem):
+            del client.in_force[item.id]
+        elif self.world.broker(client.broker) is None:
+            kind = "advertisement" if is_offer else "subscription"
+            reason = f"un{kind} of {item.id}: this client has no such {kind}"
+            self._recorder.refused.append(Refusal(None, item.client, reason))
         self._ask(item.client, request)
 
     def _strike(self, item: FaultItem) -> None:
@@ -377,9 +404,9 @@ class _Script:
         number = self._next_publication
         self._next_publication += 1
         if not self.world.is_attached(ClientId(item.client)):
-            self._ledger.failed(number, item.client, item.publication)
+            self._ledger.failed(number, item.client, item.publication, self.world.agenda.now_ms)
             is_down = self.world.broker(self._clients[item.client].broker) is None
-            reason = "its broker is down" if is_down else "it was cut off, since it was too slow"
+            reason = "its broker is down" if is_down else _CUT_OFF
             self._recorder.refused.append(Refusal(number, item.client, reason))
             return
         self._ledger.published(number, item.client, item.publication, self.world.agenda.now_ms)
@@ -398,6 +425,8 @@ class _Script:
         """Ask the client's broker; while it is down, the client remembers, and asks when it is there again."""
         if self.world.is_attached(ClientId(client)):
             self.world.request(ClientId(client), request)
+        elif self.world.broker(self._clients[client].broker) is not None:
+            self._recorder.refused.append(Refusal(None, client, _CUT_OFF))
 
     def _name(self, client: str, name: str) -> int:
         """Give a client's new advertisement or subscription a handle."""

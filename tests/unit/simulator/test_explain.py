@@ -45,7 +45,7 @@ def test_a_delivered_publication_hop_by_hop():
         "  at a.1, from a.0:",
         "    > b.1 over the aLink, wanted by S/0",
         "  at b.1, from a.1:",
-        "    delivered here for S/0",
+        "    for S/0 here",
         "  S received it for S/0 over a.0 > a.1 > b.1 in 4 ms",
         "  S/1 did not get it: volume > 5 is unknown: the publication has no volume",
     ]
@@ -102,7 +102,7 @@ def test_a_subscription_that_was_not_in_force():
 def test_a_matching_subscription_of_a_refused_publication():
     lines = story(event("publish = {symbol = 'SAP', volume = 9}"))
     (line,) = (line for line in lines if line.startswith("  S/1"))
-    assert "it matches, but the publication was refused" in line
+    assert "it wants it, but the publication was refused" in line
 
 
 @pytest.mark.parametrize(

@@ -417,7 +417,16 @@ subscribe = ["x >= 0"]
         events = ['client = "P"\nslow = 1', publish(1, more="count = 10050\nevery_ms = 0.01"), publish(2)]
         result = run_scenario(scenario(*events, head=head, clients=clients))
         assert result.recorder.refused
-        assert {each.reason for each in result.recorder.refused} == {"it was cut off, since it was too slow"}
+        told, *refused = result.recorder.refused
+        assert told.reason.startswith("it was cut off, since it was too slow: 10001 deliveries were lost")
+        assert {each.reason for each in refused} == {"it was cut off, since it was too slow"}
+        assert result.losses()["lost_by_slow_clients"] == result.to_json()["losses"]["lost_by_slow_clients"] > 10_000
+
+    def test_the_check_says_what_it_does_not_vouch_for(self) -> None:
+        result = run('cut = ["a.0", "b.0"]', publish(9))
+        assert result.ledger.under_way == 1
+        assert result.losses() == {}
+        assert "losses" not in result.to_json()
 
 
 class TestBadNetworks:
