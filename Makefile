@@ -20,12 +20,13 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 bench: $(READY)
+	$(BIN)/python benchmarks/matching.py
 	$(BIN)/python benchmarks/simulator.py
 
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m soak --timeout 0
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/kernel.p*)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock

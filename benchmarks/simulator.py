@@ -40,7 +40,7 @@ from octopia.broker.interface import Broker, Fact, Routed
 from octopia.broker.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
 from octopia.ids import BrokerId, ClientId
-from octopia.matching import SCAN, MatcherFactory
+from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
 from octopia.settings import RoutingSettings
 from octopia.simulator.profiles import UNIT
@@ -50,6 +50,7 @@ SELECTIVITY = 0.02
 POOL = 1_000
 """The bars that publications and the anchors of subscriptions are drawn from."""
 ANCHORS = 400
+MATCHERS = {"index": INDEX, "scan": SCAN}
 ROUNDS = 5
 BARE_REPEATS = 20
 SUBSCRIBERS_AT_ONCE = 500
@@ -304,7 +305,7 @@ def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
     # Links never fail here and nobody waits for confirmations: what is measured is the paper's messages.
     settings = BrokerSettings(RoutingSettings(confirmations=False))
     environment = Environment(UNIT, seed=sizes.seed)
-    world = World(scot, settings, environment, [receipts], matchers=timed(SCAN, matching))
+    world = World(scot, settings, environment, [receipts], matchers=timed(MATCHERS[sizes.matcher], matching))
     with setting_up:
         set_up(world, workload, progress)
     set_up_sent = messages_sent(world)
@@ -379,6 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--subscribers", type=positive, default=10_000, help="how many (default: %(default)s)")
     parser.add_argument("--publishers", type=positive, default=100, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the workload (default: %(default)s)")
+    parser.add_argument("--matcher", choices=list(MATCHERS), default="index", help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     sizes = parser.parse_args(arguments)
     with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from octopia.matching import scan
+from octopia.content import Publication
+from octopia.matching import IndexSubscriptions, Match
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "simulator.py"
 TINY = ["--publishers", "5", "--subscribers", "100", "--publications", "12"]
@@ -46,7 +47,11 @@ def test_it_prints_a_table_for_people(benchmark: ModuleType, capsys: pytest.Capt
 
 
 def test_it_fails_loudly_if_deliveries_are_wrong(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    matches = scan.matches
-    monkeypatch.setattr(scan, "matches", lambda interest, each: each.payload != b"3" and matches(interest, each))
+    right = IndexSubscriptions.match
+
+    def forgetful(self: IndexSubscriptions, publication: Publication) -> Match:
+        return Match((), ()) if publication.payload == b"3" else right(self, publication)
+
+    monkeypatch.setattr(IndexSubscriptions, "match", forgetful)
     with pytest.raises(SystemExit, match="are missing"):
         benchmark.main(TINY)

@@ -29,7 +29,7 @@ from octopia.broker.static_routing import RoutingView, Wanted
 from octopia.broker.tables import Clt, CltEntry
 from octopia.content import And, Disjunction, Expression, Not, Or, Publication
 from octopia.ids import ClientId
-from octopia.matching import scan
+from octopia.matching import index
 from octopia.scenario import AdvertiseItem, Event, Item, LinkChange, LinkModel, PublishItem, SubscribeItem
 from octopia.settings import Algorithm
 from octopia.simulator.run import Run, run_scenario
@@ -293,15 +293,21 @@ def forget_to_unsubscribe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribing, "on_unsubscribe", lambda state, sender, message: None)
 
 
+def match_by(monkeypatch: pytest.MonkeyPatch, matches: Callable[[Disjunction, Publication], bool]) -> None:
+    """Let brokers match by a relation of ours: the index looks at every entry where it cannot do better."""
+    monkeypatch.setattr(index, "matches", matches)
+    monkeypatch.setattr(index.IndexSubscriptions, "match", index.IndexSubscriptions._scan)
+
+
 def match_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "matches", lambda interest, publication: True)
+    match_by(monkeypatch, lambda interest, publication: True)
 
 
 def match_the_first_filter_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def matches(interest: Disjunction, publication: Publication) -> bool:
         return any(each.matches(publication.attributes) for each in interest.filters[:1])
 
-    monkeypatch.setattr(scan, "matches", matches)
+    match_by(monkeypatch, matches)
 
 
 @pytest.mark.parametrize(

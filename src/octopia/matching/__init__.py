@@ -1,15 +1,19 @@
 """Matching: which subscriptions want a publication, and which advertisements speak of it.
 
-``Subscriptions`` and ``Advertisements`` are the two seams that brokers use; ``scan`` fulfils both by looking at every
-entry, which is slow and obviously right.
+``Subscriptions`` and ``Advertisements`` are the two seams that brokers use. ``SCAN`` fulfils both by looking at every
+entry, which is slow and obviously right; ``INDEX`` gives the same answers from bitmaps.
 """
 
+from octopia.matching.index import INDEX, IndexAdvertisements, IndexSubscriptions
 from octopia.matching.interface import Advertisements, Match, MatcherFactory, Subscriptions
 from octopia.matching.scan import SCAN, ScanAdvertisements, ScanSubscriptions
 
 __all__ = [
+    "INDEX",
     "SCAN",
     "Advertisements",
+    "IndexAdvertisements",
+    "IndexSubscriptions",
     "Match",
     "MatcherFactory",
     "ScanAdvertisements",

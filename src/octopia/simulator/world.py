@@ -29,7 +29,7 @@ from octopia.broker.messages import ClientReply, ClientRequest, Message
 from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import LinkSettings
-from octopia.matching import SCAN, MatcherFactory
+from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay import LinkShape, Scot
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
 from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival, take_all
@@ -84,7 +84,7 @@ class World:
         settings: BrokerSettings,
         environment: Environment,
         observers: Sequence[Observer] = (),
-        matchers: MatcherFactory = SCAN,
+        matchers: MatcherFactory = INDEX,
     ):
         self.scot = scot
         self.agenda = Agenda()

@@ -1,0 +1,171 @@
+"""What a filter asks of one attribute, in the terms in which the index stores it.
+
+A shape says for each kind of value whether it can satisfy the predicates at all, and, where that is enough, which
+values do: numbers between two doubles, certain strings. The bounds are exact for every number that is a double: a
+bound that is none (an integer beyond 2**53) becomes the nearest double on its inner side, and a strict one the next
+double.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from octopia.content import Filter, Operator, Predicate, Value, ValueType
+
+_LOWER = (Operator.GT, Operator.GE)
+_UPPER = (Operator.LT, Operator.LE)
+_BEYOND_INTERVALS = (Operator.NE, Operator.IN, Operator.NOT_IN)
+_ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN)
+_FINITE = (Operator.EQ, Operator.IN)
+
+
+class Shape(NamedTuple):
+    """What predicates on one attribute ask.
+
+    ``texts`` are the only strings that satisfy them, None if that cannot be said; ``asks_string`` whether they ask
+    anything of strings at all. ``is_exact`` says that for numbers ``low`` and ``high`` tell everything.
+    """
+
+    requires: bool
+    takes_number: bool
+    low: float
+    high: float
+    is_exact: bool
+    takes_string: bool
+    asks_string: bool
+    texts: tuple[str, ...] | None
+    takes_false: bool
+    takes_true: bool
+
+    @property
+    def is_about_numbers(self) -> bool:
+        """Whether nothing but numbers satisfies it."""
+        return self.takes_number and not (self.takes_string or self.takes_false or self.takes_true)
+
+    @property
+    def only_text(self) -> str | None:
+        """The one string that satisfies it where nothing else does, or None."""
+        others = self.takes_number or self.takes_false or self.takes_true
+        return self.texts[0] if self.texts is not None and len(self.texts) == 1 and not others else None
+
+
+@functools.lru_cache(maxsize=65_536)
+def shapes_of(interest: Filter) -> tuple[tuple[str, Shape, tuple[Predicate, ...]], ...]:
+    """Return the shape of every attribute that a filter mentions, with its predicates."""
+    return tuple((name, shape_of(predicates), predicates) for name, predicates in interest.by_attribute.items())
+
+
+def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
+    """Return what predicates on one attribute ask of it together."""
+    if len(predicates) == 1 and predicates[0].operator in _ORDERED and type(_first(predicates[0])) is not str:
+        return _range(predicates[0])
+    needing = tuple(each for each in predicates if each.operator is not Operator.ABSENT)
+    possible = len(needing) == len(predicates)
+    low, high = _interval(needing)
+    texts = _texts(needing)
+    takes_string = possible and _take(needing, ValueType.STRING) and texts != ()
+    return Shape(
+        requires=bool(needing),
+        takes_number=possible and _take(needing, ValueType.NUMBER) and low <= high,
+        low=low,
+        high=high,
+        is_exact=not any(each.operator in _BEYOND_INTERVALS for each in needing),
+        takes_string=takes_string,
+        asks_string=any(each.operator is not Operator.EXISTS for each in needing),
+        texts=texts,
+        takes_false=possible and all(each.test(False) for each in needing),
+        takes_true=possible and all(each.test(True) for each in needing),
+    )
+
+
+def _range(predicate: Predicate) -> Shape:
+    """Return the shape of one comparison of numbers, which is what most filters are made of."""
+    low, high = _interval((predicate,))
+    return Shape(True, low <= high, low, high, True, False, True, None, False, False)
+
+
+def _first(predicate: Predicate) -> Value | None:
+    operand = predicate.operand
+    return operand[0] if isinstance(operand, tuple) else operand
+
+
+def _take(predicates: tuple[Predicate, ...], kind: ValueType) -> bool:
+    return all(kind in each.value_types for each in predicates)
+
+
+def _texts(predicates: tuple[Predicate, ...]) -> tuple[str, ...] | None:
+    """Return the strings that satisfy all predicates if one of them lists all that it takes."""
+    for each in predicates:
+        if each.operator in _FINITE:
+            listed = [text for text in _elements(each) if isinstance(text, str)]
+            return tuple(dict.fromkeys(text for text in listed if all(other.test(text) for other in predicates)))
+    return None
+
+
+def _interval(predicates: tuple[Predicate, ...]) -> tuple[float, float]:
+    """Return the smallest closed interval of doubles that holds all numbers which satisfy the predicates."""
+    low, high = -math.inf, math.inf
+    for each in predicates:
+        for bound in _bounds(each):
+            low = max(low, bound[0])
+            high = min(high, bound[1])
+    return low, high
+
+
+def is_plain(interest: Filter) -> bool:
+    """Whether rows and intervals can be asked about a filter as a whole, not only about single publications.
+
+    They cannot where an attribute is to be absent, nor where a bound is an integer that no double equals: intervals
+    then leave out integers next to it.
+    """
+    return not any(
+        each.operator is Operator.ABSENT or any(float(number) != number for number in _numbers(each))
+        for each in interest.predicates
+    )
+
+
+def _bounds(predicate: Predicate) -> Iterator[tuple[float, float]]:
+    operator, numbers = predicate.operator, _numbers(predicate)
+    if not numbers:
+        return
+    if _is_beyond_all(operator, numbers[0]):
+        yield math.inf, -math.inf
+    elif operator in _LOWER:
+        yield _at_least(numbers[0], strict=operator is Operator.GT), math.inf
+    elif operator in _UPPER:
+        yield -math.inf, _at_most(numbers[0], strict=operator is Operator.LT)
+    elif operator is Operator.BETWEEN:
+        yield _at_least(numbers[0]), _at_most(numbers[1])
+    elif operator in _FINITE:
+        yield _at_least(min(numbers)), _at_most(max(numbers))
+
+
+def _is_beyond_all(operator: Operator, bound: float) -> bool:
+    """Whether nothing can be larger, or smaller, than a strict bound: it is infinite."""
+    return (operator is Operator.GT and bound == math.inf) or (operator is Operator.LT and bound == -math.inf)
+
+
+def _elements(predicate: Predicate) -> tuple[Value, ...]:
+    operand = predicate.operand
+    if operand is None:
+        return ()
+    return operand if isinstance(operand, tuple) else (operand,)
+
+
+def _numbers(predicate: Predicate) -> list[int | float]:
+    return [each for each in _elements(predicate) if not isinstance(each, bool | str)]
+
+
+def _at_least(bound: float, *, strict: bool = False) -> float:
+    """Return the lowest double that is at least (or above) a bound."""
+    nearest = float(bound)
+    return math.nextafter(nearest, math.inf) if nearest < bound or (strict and nearest == bound) else nearest
+
+
+def _at_most(bound: float, *, strict: bool = False) -> float:
+    """Return the highest double that is at most (or below) a bound."""
+    nearest = float(bound)
+    return math.nextafter(nearest, -math.inf) if nearest > bound or (strict and nearest == bound) else nearest

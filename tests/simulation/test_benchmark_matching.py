@@ -1,0 +1,39 @@
+"""The matching benchmark in a size that takes no time, so that it cannot rot."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "matching.py"
+TINY = ["--sizes", "200", "--publications", "64", "--json"]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benchmark_of_matching", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_workload_is_measured_and_checked(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark.main(TINY)
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["workload"] for each in found] == ["W1", "W2", "W3", "W4"]
+    assert all(each["ids_per_s"] > 0 and each["deletes_per_s"] > 0 for each in found)
+
+
+def test_it_fails_loudly_if_a_match_is_missing(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = benchmark._ids
+    monkeypatch.setattr(benchmark, "_ids", lambda matcher, publication: right(matcher, publication)[1:])
+    with pytest.raises(SystemExit, match="WRONG"):
+        benchmark.main([*TINY, "--workloads", "W2"])
