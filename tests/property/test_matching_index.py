@@ -30,9 +30,11 @@ class IndexAndScan(RuleBasedStateMachine):
     subscriptions = Bundle("subscriptions")
     advertisements = Bundle("advertisements")
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(few=st.sampled_from((0, 3, 48)))
+    def start(self, few: int) -> None:
+        """Begin with the index at once, after a few entries, or (mostly) not at all."""
         self.number = 0
+        index.FEW = few
         self.scan, self.index = SCAN.subscriptions(), INDEX.subscriptions()
         self.scan_offers, self.index_offers = SCAN.advertisements(), INDEX.advertisements()
 
@@ -87,8 +89,11 @@ class IndexAndScan(RuleBasedStateMachine):
         assert len(self.index) == len(self.scan)
         assert len(self.index_offers) == len(self.scan_offers)
 
+    def teardown(self) -> None:
+        index.FEW = 48
 
-IndexAndScan.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+IndexAndScan.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestIndexAndScan = IndexAndScan.TestCase
 
 
@@ -140,7 +145,10 @@ def test_many_filters_and_moving_boundaries(each_kernel: ModuleType, seed: int) 
 
 @pytest.mark.parametrize("bound", WIDE)
 @pytest.mark.parametrize("operator", [Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.EQ, Operator.NE])
-def test_bounds_are_exact_to_the_last_integer(each_kernel: ModuleType, operator: Operator, bound: Value) -> None:
+def test_bounds_are_exact_to_the_last_integer(
+    each_kernel: ModuleType, operator: Operator, bound: Value, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "FEW", 0)
     scan, indexed = SCAN.subscriptions(), INDEX.subscriptions()
     interest = Disjunction((Filter((Predicate("a", operator, bound),)),))
     for each in (scan, indexed):

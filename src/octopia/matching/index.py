@@ -20,6 +20,9 @@ from octopia.matching.shapes import is_plain, shape_of
 from octopia.matching.store import Place, Store
 
 _LOCAL = "local clients"
+
+FEW = 48
+"""Up to so many entries, looking at each is faster than any index, and takes no memory."""
 _NOTHING = Disjunction()
 
 
@@ -61,6 +64,13 @@ class IndexSubscriptions:
     def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
         """Store a subscription."""
         self._entries[subscription] = (interest, link)
+        if self._places:
+            self._place(subscription, interest, link)
+        elif len(self._entries) > FEW:
+            for name, entry in self._entries.items():
+                self._place(name, *entry)
+
+    def _place(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
         group = link if isinstance(link, BrokerId) else _LOCAL
         self._places[subscription] = [self._store.add(group, subscription, each) for each in interest.filters]
         self._repeats += len(interest.filters) > 1
@@ -74,9 +84,11 @@ class IndexSubscriptions:
     def remove(self, subscription: SubscriptionId) -> None:
         """Forget a stored subscription."""
         interest, link = self._entries.pop(subscription)
+        self._possible.pop(subscription, None)
+        if not self._places:
+            return
         for place in self._places.pop(subscription):
             self._store.remove(place)
-        self._possible.pop(subscription, None)
         self._odd.pop(subscription, None)
         self._repeats -= len(interest.filters) > 1
         if isinstance(link, BrokerId):
@@ -92,7 +104,7 @@ class IndexSubscriptions:
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that want ``publication``."""
         probe = self._probe
-        if not kernel.fill(probe, self._store.column_list, publication.attributes):
+        if not self._places or not kernel.fill(probe, self._store.column_list, publication.attributes):
             return self._scan(publication)
         links = [link for link, own in self._link_blocks if kernel.any_match(own, probe)]
         found: list[SubscriptionId] = []
@@ -103,7 +115,7 @@ class IndexSubscriptions:
 
     def local_ids(self, publication: Publication) -> list[SubscriptionId]:
         """Return the local subscriptions that want ``publication``, in no particular order."""
-        if not kernel.fill(self._probe, self._store.column_list, publication.attributes):
+        if not self._places or not kernel.fill(self._probe, self._store.column_list, publication.attributes):
             return list(self._scan(publication).local)
         found: list[SubscriptionId] = []
         kernel.collect_matches(self._local_blocks, self._probe, found)
@@ -141,7 +153,7 @@ class IndexSubscriptions:
         return self._store.size_bytes()
 
     def _scan(self, publication: Publication) -> Match:
-        """Look at every entry: for integers that no double can stand for."""
+        """Look at every entry: where there are few, and for integers that no double can stand for."""
         wanted = [(name, link) for name, (interest, link) in self._entries.items() if matches(interest, publication)]
         links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
         local = [name for name, link in wanted if not isinstance(link, BrokerId)]
@@ -149,13 +161,12 @@ class IndexSubscriptions:
 
     def _intersecting(self, advertisement: Disjunction) -> Iterator[SubscriptionId]:
         # What rows and intervals cannot be asked about as a whole is asked one by one.
-        for name in self._odd if all(map(is_plain, advertisement.filters)) else self._entries:
+        is_plain_all = bool(self._places) and all(map(is_plain, advertisement.filters))
+        for name in self._odd if is_plain_all else self._entries:
             if intersects(advertisement, self._entries[name][0]):
                 yield name
-        for offer in advertisement.filters:
+        for offer in advertisement.filters if is_plain_all else ():
             alone = Disjunction((offer,))
-            if not is_plain(offer):
-                continue
             self._probe_offer(offer)
             for name, interest in _candidates(self._store.all_blocks(), self._probe):
                 if intersects(alone, Disjunction((interest,))):
@@ -173,7 +184,7 @@ class IndexSubscriptions:
 
     def _ask(self, interest: Filter, kind: int) -> Iterator[SubscriptionId]:
         """Yield the subscriptions with a slot that may cover a filter (CONTAINS), or be covered by it (WITHIN)."""
-        if not is_plain(interest):
+        if not self._places or not is_plain(interest):
             return iter(self._entries)
         probe = self._probe
         probe.clear({}, 2 * len(self._store.column_list))
@@ -221,6 +232,13 @@ class IndexAdvertisements:
         """Store an advertisement."""
         self._entries[advertisement] = (offer, link)
         self._by_link.setdefault(link, {})[advertisement] = offer
+        if self._places:
+            self._place(advertisement, offer)
+        elif len(self._entries) > FEW:
+            for name, (content, _) in self._entries.items():
+                self._place(name, content)
+
+    def _place(self, advertisement: AdvertisementId, offer: Disjunction) -> None:
         self._places[advertisement] = [self._store.add(_LOCAL, advertisement, each) for each in offer.filters]
         if not all(map(is_plain, offer.filters)):
             self._odd[advertisement] = None
@@ -232,12 +250,12 @@ class IndexAdvertisements:
         del self._by_link[link][advertisement]
         if not self._by_link[link]:
             del self._by_link[link]
-        for place in self._places.pop(advertisement):
+        for place in self._places.pop(advertisement, ()):
             self._store.remove(place)
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
         """Return, in order of ids, the advertisements that ``subscription`` intersects."""
-        is_odd = not all(map(is_plain, subscription.filters))
+        is_odd = not self._places or not all(map(is_plain, subscription.filters))
         one_by_one = self._entries if is_odd else self._odd
         found = {name: None for name in one_by_one if intersects(self._entries[name][0], subscription)}
         for interest in () if is_odd else subscription.filters:

@@ -278,10 +278,14 @@ class Block:
         """Set the bit of a slot in a row."""
         self.rows[row * WORDS + (slot >> 6)] |= ONE << (slot & 63)
 
-    def refuse_numbers(self, column: int, slot: int) -> None:
-        """Let a slot take no number for an attribute."""
-        self.not_numbers[column] = 1
-        self.set_bit(self.bases[column] + NOT_NUMBER, slot)
+    def fail(self, column: int, slot: int, rows: int) -> None:
+        """Let a slot fail in those fixed rows of an attribute whose bits are set in ``rows``."""
+        at = self.bases[column] * WORDS + (slot >> 6)
+        for row in range(FIRST_SEGMENT):
+            if rows >> row & 1:
+                self.rows[at + row * WORDS] |= ONE << (slot & 63)
+        if rows >> NOT_NUMBER & 1:
+            self.not_numbers[column] = 1
 
     def clear_row(self, row: int) -> None:
         """Clear all bits of a row."""

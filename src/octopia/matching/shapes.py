@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from octopia.content import Filter, Operator, Predicate, Value, ValueType
+from octopia.matching.layout import ABSENT, NOT_FALSE, NOT_NUMBER, NOT_STRING, NOT_TRUE
 
 _LOWER = (Operator.GT, Operator.GE)
 _UPPER = (Operator.LT, Operator.LE)
@@ -26,7 +27,8 @@ class Shape(NamedTuple):
     """What predicates on one attribute ask.
 
     ``texts`` are the only strings that satisfy them, None if that cannot be said; ``asks_string`` whether they ask
-    anything of strings at all. ``is_exact`` says that for numbers ``low`` and ``high`` tell everything.
+    anything of strings at all. ``is_exact`` says that for numbers ``low`` and ``high`` tell everything. ``fails`` has
+    the bits of those fixed rows of a block in which the predicates fail (``layout``).
     """
 
     requires: bool
@@ -39,6 +41,7 @@ class Shape(NamedTuple):
     texts: tuple[str, ...] | None
     takes_false: bool
     takes_true: bool
+    fails: int
 
     @property
     def is_about_numbers(self) -> bool:
@@ -66,25 +69,41 @@ def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
     possible = len(needing) == len(predicates)
     low, high = _interval(needing)
     texts = _texts(needing)
+    takes_number = possible and _take(needing, ValueType.NUMBER) and low <= high
     takes_string = possible and _take(needing, ValueType.STRING) and texts != ()
+    takes_false = possible and all(each.test(False) for each in needing)
+    takes_true = possible and all(each.test(True) for each in needing)
     return Shape(
         requires=bool(needing),
-        takes_number=possible and _take(needing, ValueType.NUMBER) and low <= high,
+        takes_number=takes_number,
         low=low,
         high=high,
         is_exact=not any(each.operator in _BEYOND_INTERVALS for each in needing),
         takes_string=takes_string,
         asks_string=any(each.operator is not Operator.EXISTS for each in needing),
         texts=texts,
-        takes_false=possible and all(each.test(False) for each in needing),
-        takes_true=possible and all(each.test(True) for each in needing),
+        takes_false=takes_false,
+        takes_true=takes_true,
+        fails=_rows(bool(needing), takes_number, takes_string, takes_false, takes_true),
+    )
+
+
+def _rows(requires: bool, number: bool, string: bool, false: bool, true: bool) -> int:
+    """Return the bits of the rows in which predicates fail that take these kinds of value."""
+    return (
+        requires << ABSENT
+        | (not number) << NOT_NUMBER
+        | (not string) << NOT_STRING
+        | (not false) << NOT_FALSE
+        | (not true) << NOT_TRUE
     )
 
 
 def _range(predicate: Predicate) -> Shape:
     """Return the shape of one comparison of numbers, which is what most filters are made of."""
     low, high = _interval((predicate,))
-    return Shape(True, low <= high, low, high, True, False, True, None, False, False)
+    rows = _rows(True, low <= high, False, False, False)
+    return Shape(True, low <= high, low, high, True, False, True, None, False, False, rows)
 
 
 def _first(predicate: Predicate) -> Value | None:

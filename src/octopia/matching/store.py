@@ -13,15 +13,10 @@ from typing import NamedTuple
 
 from octopia.content import Filter, Operator, Predicate
 from octopia.matching.kernel import Block, Boundaries, Column
-from octopia.matching.layout import (
-    ABSENT,
-    ASKS_STRING,
-    NOT_FALSE,
-    NOT_STRING,
-    NOT_TRUE,
-    SLOTS,
-)
+from octopia.matching.layout import ABSENT, ASKS_STRING, SLOTS
 from octopia.matching.shapes import Shape, shape_of, shapes_of
+
+_INFINITY = float("inf")
 
 MOST_BOUNDARIES = 255
 _ENDPOINTS_PER_SEGMENT = 8
@@ -118,15 +113,15 @@ class _Statistics:
         self.next_at = _FIRST_BOUNDARIES_AT
         self.version = 0
 
-    def note(self, endpoint: float) -> bool:
-        """Take an endpoint into account, and tell whether it is time for new boundaries."""
-        self._seen += 1
-        if len(self.sample) < _SAMPLE:
-            self.sample.append(endpoint)
-        else:
-            place = self._chance() % self._seen
-            if place < _SAMPLE:
-                self.sample[place] = endpoint
+    def note(self, *endpoints: float) -> bool:
+        """Take the finite endpoints of an interval into account, and tell whether it is time for new boundaries."""
+        for endpoint in endpoints:
+            if -_INFINITY < endpoint < _INFINITY:
+                self._seen += 1
+                if len(self.sample) < _SAMPLE:
+                    self.sample.append(endpoint)
+                elif (place := self._chance() % self._seen) < _SAMPLE:
+                    self.sample[place] = endpoint
         return self._seen >= self.next_at
 
     def boundaries(self) -> Boundaries:
@@ -153,6 +148,8 @@ class Store:
 
     def __init__(self, *, ignores_absence: bool = False) -> None:
         self._ignores_absence = ignores_absence
+        # Of an advertisement, the row tells who mentions an attribute at all.
+        self._always_fails = 1 << ABSENT if ignores_absence else 0
         self.columns: dict[str, Column] = {}
         self.column_list: list[Column] = []
         self._statistics: list[_Statistics] = []
@@ -222,26 +219,13 @@ class Store:
         return column
 
     def _place(self, block: Block, slot: int, column: Column, shape: Shape, predicates: tuple[Predicate, ...]) -> None:
-        base = block.base(column.number)
-        for row in self._failing_rows(shape):
-            block.set_bit(base + row, slot)
-        if not shape.takes_number:
-            block.refuse_numbers(column.number, slot)
-        elif shape.low > -_INFINITY or shape.high < _INFINITY:
+        block.fail(column.number, slot, shape.fails | self._always_fails)
+        if shape.takes_number and (shape.low > -_INFINITY or shape.high < _INFINITY):
             block.set_interval(column.number, slot, shape.low, shape.high)
-            self._note_endpoints(column, shape)
+            if self._statistics[column.number].note(shape.low, shape.high):
+                self._choose_boundaries(column)
         if shape.takes_string and shape.asks_string:
             self._place_strings(block, slot, column, shape, predicates)
-
-    def _failing_rows(self, shape: Shape) -> Iterator[int]:
-        if shape.requires or self._ignores_absence:
-            yield ABSENT
-        if not shape.takes_string:
-            yield NOT_STRING
-        if not shape.takes_false:
-            yield NOT_FALSE
-        if not shape.takes_true:
-            yield NOT_TRUE
 
     def _place_strings(
         self, block: Block, slot: int, column: Column, shape: Shape, predicates: tuple[Predicate, ...]
@@ -256,16 +240,10 @@ class Store:
             for text in shape.texts:
                 strings.pin(block, text, slot)
 
-    def _note_endpoints(self, column: Column, shape: Shape) -> None:
-        statistics = self._statistics[column.number]
-        due = False
-        for endpoint in (shape.low, shape.high):
-            if -_INFINITY < endpoint < _INFINITY:
-                due = statistics.note(endpoint)
-        if due:
-            column.boundaries = statistics.boundaries()
-            blocks = self.all_blocks()
-            self._outdated += [(block, column) for block in blocks if block.has_column(column.number)]
+    def _choose_boundaries(self, column: Column) -> None:
+        """Give an attribute new boundaries; its blocks will follow one by one."""
+        column.boundaries = self._statistics[column.number].boundaries()
+        self._outdated += [(block, column) for block in self.all_blocks() if block.has_column(column.number)]
 
     def _catch_up(self) -> None:
         """Give one block the newest boundaries of one attribute."""
@@ -274,6 +252,3 @@ class Store:
             if block.boundaries[column.number].version != column.boundaries.version:
                 block.rebuild_column(column.number, column.boundaries)
                 return
-
-
-_INFINITY = float("inf")
