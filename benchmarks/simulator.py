@@ -7,12 +7,17 @@ volumes and dates that holds about 2% of the bars. Subscribers come first, then 
 How to read the numbers:
 
 - *message-hops per second* counts publication messages between brokers, *messages per second* everything that brokers
-  handled, requests of clients included; both by the clock on the wall, virtual time does not matter here.
+  handled, requests of clients included; *events per second* counts deliveries to clients, too. All are by the clock on
+  the wall, virtual time does not matter here.
 - *bare events per second* is what an event loop of heapq alone does in the same minute on the same machine, in turns
-  with the simulation: push, pop and call, with as many events as the simulation had. It is the ceiling, and the *ratio*
-  says how far below it the simulator is. Compare ratios between machines, not rates.
-- *matching* is the share of the publishing time that is spent in the matcher: what a better matcher could save.
+  with the simulation: push, pop and call, with as many events as the simulation had. It is the ceiling, and the two
+  *ratios* say how far below it the simulator is. Compare ratios between machines, not rates.
+- *matching*, *broker* and *simulator* are shares of the publishing time: in the matchers, in brokers without their
+  matchers, and in all the rest. They come from publishing everything once more with stopwatches, so that these disturb
+  nothing else.
 - *without matching* is the rate of message-hops in the rest of the time: what there would be if matching cost nothing.
+
+What the set-up has made stays until the end, so that the garbage collector is told to leave it alone (``gc.freeze``).
 
 Every delivery is compared with a direct evaluation of the boxes; if one is missing, doubled or wrong, the benchmark
 says so and fails.
@@ -22,7 +27,9 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import contextlib
 import dataclasses
+import gc
 import heapq
 import json
 import random
@@ -36,6 +43,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from octopia.broker import BrokerSettings, MessageKind
+from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker, Fact, Routed
 from octopia.broker.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
@@ -52,11 +60,15 @@ POOL = 1_000
 ANCHORS = 400
 MATCHERS = {"index": INDEX, "scan": SCAN}
 ROUNDS = 5
-BARE_REPEATS = 20
+BARE_EVENTS = 100_000
+"""How many events the bare loop goes through in each round, at least."""
 SUBSCRIBERS_AT_ONCE = 500
 NUMBERS = ("open", "high", "low", "close", "volume", "date")
 
 Box = dict[str, tuple[float, float]]
+
+Numbered = tuple[int, tuple[int, Publication]]
+"""A publication with its publisher's number, and its own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,10 +100,15 @@ class Measurement:
     hops_per_s: float
     messages: int
     messages_per_s: float
+    events: int
+    events_per_s: float
     bare_events_per_s: float
     hops_to_bare_ratio: float
+    events_to_bare_ratio: float
     hops_per_s_without_matching: float
     matching_share: float
+    broker_share: float
+    simulator_share: float
 
 
 # The workload.
@@ -186,38 +203,46 @@ class Stopwatch:
         self.total_s += time.perf_counter() - self._since
 
 
-def timed(matchers: MatcherFactory, stopwatch: Stopwatch) -> MatcherFactory:
-    """Return the same matchers, with the time that they take for publications on a stopwatch."""
+@contextlib.contextmanager
+def timed(stopwatch: Stopwatch, *methods: tuple[type, str]) -> Iterator[None]:
+    """Have the time that methods take on a stopwatch, for a while."""
+    with contextlib.ExitStack() as stack:
+        for owner, name in methods:
+            original = getattr(owner, name)
+            stack.callback(setattr, owner, name, original)
+            setattr(owner, name, _timed(stopwatch, original))
+        yield
 
-    class TimedSubscriptions(matchers.subscriptions):  # type: ignore[misc, name-defined]
-        def match_many(self, publications: Sequence[Publication]) -> Any:
-            with stopwatch:
-                return super().match_many(publications)
 
-    class TimedAdvertisements(matchers.advertisements):  # type: ignore[misc, name-defined]
-        def conforming(self, publication: Publication, link: Any) -> Any:
-            with stopwatch:
-                return super().conforming(publication, link)
+def _timed(stopwatch: Stopwatch, method: Callable[..., Any]) -> Callable[..., Any]:
+    def method_with_stopwatch(*arguments: Any) -> Any:
+        with stopwatch:
+            return method(*arguments)
 
-    return MatcherFactory(TimedSubscriptions, TimedAdvertisements)
+    return method_with_stopwatch
 
 
 class Receipts:
-    """An observer that keeps who received what, as (publication, subscriber)."""
+    """An observer that keeps what was received; it is cheap, since what it does is part of what is measured."""
 
     def __init__(self) -> None:
-        self.received: Counter[tuple[int, int]] = Counter()
-        self.replies = 0
+        self.replies: list[ClientReply] = []
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Brokers tell nothing here: the trace is off."""
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Note a delivery; the handle of a subscription is the number of its subscriber."""
-        if not isinstance(reply, Deliver):
-            raise SystemExit(f"expected deliveries only, got {reply} for {client}")
-        self.replies += 1
-        self.received.update((int(reply.publication.payload), handle) for handle in reply.handles)
+        """Note a delivery."""
+        self.replies.append(reply)
+
+    def received(self) -> Counter[tuple[int, int]]:
+        """Count who received what, as (publication, subscriber); a subscription's handle is its subscriber's number."""
+        received: Counter[tuple[int, int]] = Counter()
+        for reply in self.replies:
+            if not isinstance(reply, Deliver):
+                raise SystemExit(f"expected deliveries only, got {reply}")
+            received.update((int(reply.publication.payload), handle) for handle in reply.handles)
+        return received
 
 
 def messages_sent(world: World) -> Counter[MessageKind]:
@@ -245,7 +270,7 @@ def set_up(world: World, workload: Workload, progress: Progress) -> None:
     world.run()
 
 
-def publish(world: World, numbered: Sequence[tuple[int, tuple[int, Publication]]]) -> None:
+def publish(world: World, numbered: Sequence[Numbered]) -> None:
     """Publish, and let everything arrive."""
     for number, (publisher, publication) in numbered:
         world.request(ClientId(f"P{publisher}"), PublishRequest(number, publication, world.agenda.now_ms))
@@ -296,38 +321,59 @@ def check_receipts(received: Counter[tuple[int, int]], expected: set[tuple[int, 
         )
 
 
+def measure_shares(world: World, matchers: MatcherFactory, numbered: Sequence[Numbered]) -> tuple[float, float]:
+    """Publish everything once more, and return the shares of the time that matchers and the rest of brokers take."""
+    total, in_brokers, matching = Stopwatch(), Stopwatch(), Stopwatch()
+    inputs = [(OctopiaBroker, name) for name in ("receive", "take", "take_all", "take_for_clients")]
+    questions = [(matchers.subscriptions, "match_many"), (matchers.advertisements, "conforming")]
+    with timed(in_brokers, *inputs), timed(matching, *questions):
+        for start in range(ROUNDS):
+            with total:
+                publish(world, numbered[start::ROUNDS])
+    return matching.total_s / total.total_s, (in_brokers.total_s - matching.total_s) / total.total_s
+
+
 def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
     """Set up, publish in rounds that take turns with the bare loop, and check what arrived."""
     scot = Scot(parse_tree("paper:se"), 4)
     workload = draw_workload(scot.brokers, sizes)
-    setting_up, publishing, matching, bare = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
+    setting_up, publishing, bare = Stopwatch(), Stopwatch(), Stopwatch()
     receipts = Receipts()
     # Links never fail here and nobody waits for confirmations: what is measured is the paper's messages.
     settings = BrokerSettings(RoutingSettings(confirmations=False))
     environment = Environment(UNIT, seed=sizes.seed)
-    world = World(scot, settings, environment, [receipts], matchers=timed(MATCHERS[sizes.matcher], matching))
+    matchers = MATCHERS[sizes.matcher]
+    world = World(scot, settings, environment, [receipts], matchers=matchers)
     with setting_up:
         set_up(world, workload, progress)
+    gc.collect()
+    gc.freeze()
     set_up_sent = messages_sent(world)
     bare_events = 0
     numbered = list(enumerate(workload.publications))
     task = progress.add_task("publishing", total=len(numbered))
     for start in range(ROUNDS):
-        before = messages_sent(world).total() + receipts.replies
+        before = messages_sent(world).total() + len(receipts.replies)
         with publishing:
             publish(world, numbered[start::ROUNDS])
         progress.update(task, advance=len(numbered[start::ROUNDS]))
-        events = messages_sent(world).total() + receipts.replies - before + len(numbered[start::ROUNDS])
+        events = messages_sent(world).total() + len(receipts.replies) - before + len(numbered[start::ROUNDS])
+        repeats = 1 + BARE_EVENTS // events
         with bare:
-            for _ in range(BARE_REPEATS):
+            for _ in range(repeats):
                 run_bare_loop(events)
-        bare_events += events * BARE_REPEATS
+        bare_events += events * repeats
+    gc.unfreeze()
     expected = expected_receipts(workload)
-    check_receipts(receipts.received, expected)
+    received = receipts.received()
+    check_receipts(received, expected)
     sent = messages_sent(world) - set_up_sent
     setup_messages = set_up_sent.total() + sizes.subscribers + sizes.publishers
     messages = sent.total() + sizes.publications
     hops = sent[MessageKind.PUBLICATION]
+    events = messages + len(receipts.replies)
+    matching_share, broker_share = measure_shares(world, matchers, numbered)
+    bare_events_per_s = bare_events / bare.total_s
     return Measurement(
         brokers=len(scot.brokers),
         publishers=sizes.publishers,
@@ -335,7 +381,7 @@ def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
         publications=sizes.publications,
         seed=sizes.seed,
         selectivity=len(expected) / (sizes.publications * sizes.subscribers),
-        deliveries=receipts.received.total(),
+        deliveries=received.total(),
         setup_s=setting_up.total_s,
         setup_messages=setup_messages,
         setup_messages_per_s=setup_messages / setting_up.total_s,
@@ -344,10 +390,15 @@ def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
         hops_per_s=hops / publishing.total_s,
         messages=messages,
         messages_per_s=messages / publishing.total_s,
-        bare_events_per_s=bare_events / bare.total_s,
-        hops_to_bare_ratio=(hops / publishing.total_s) / (bare_events / bare.total_s),
-        hops_per_s_without_matching=hops / (publishing.total_s - matching.total_s),
-        matching_share=matching.total_s / publishing.total_s,
+        events=events,
+        events_per_s=events / publishing.total_s,
+        bare_events_per_s=bare_events_per_s,
+        hops_to_bare_ratio=hops / publishing.total_s / bare_events_per_s,
+        events_to_bare_ratio=events / publishing.total_s / bare_events_per_s,
+        hops_per_s_without_matching=hops / (publishing.total_s * (1 - matching_share)),
+        matching_share=matching_share,
+        broker_share=broker_share,
+        simulator_share=1 - matching_share - broker_share,
     )
 
 
@@ -359,9 +410,13 @@ def describe(result: Measurement) -> Iterator[str]:
     yield f"publishing           {result.publishing_s:12.2f} s ({result.publications} publications)"
     yield f"message-hops         {result.hops_per_s:12,.0f} per second ({result.hops} in all)"
     yield f"messages             {result.messages_per_s:12,.0f} per second ({result.messages} in all)"
+    yield f"events               {result.events_per_s:12,.0f} per second ({result.events} in all)"
     yield f"bare heapq events    {result.bare_events_per_s:12,.0f} per second"
     yield f"ratio                {result.hops_to_bare_ratio:12.5f} message-hops per bare event"
+    yield f"ratio                {result.events_to_bare_ratio:12.5f} events per bare event"
     yield f"matching             {result.matching_share:12.1%} of the publishing time"
+    yield f"broker               {result.broker_share:12.1%} of the publishing time, without matching"
+    yield f"simulator            {result.simulator_share:12.1%} of the publishing time"
     yield f"without matching     {result.hops_per_s_without_matching:12,.0f} message-hops per second"
     yield f"deliveries           {result.deliveries:12,} checked one by one: all right"
 
@@ -376,7 +431,7 @@ def positive(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure the simulator on the paper's overlay S_e.")
-    parser.add_argument("--publications", type=positive, default=40, help="how many (default: %(default)s)")
+    parser.add_argument("--publications", type=positive, default=200, help="how many (default: %(default)s)")
     parser.add_argument("--subscribers", type=positive, default=10_000, help="how many (default: %(default)s)")
     parser.add_argument("--publishers", type=positive, default=100, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the workload (default: %(default)s)")

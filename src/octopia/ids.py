@@ -2,7 +2,8 @@
 
 Identifiers are immutable, hashable, ordered and picklable. A broker is named by its region and its cluster, the paper's
 B(b,3) being ``b.3``. Advertisements, subscriptions and publications are named by their host broker, its incarnation and
-a number, so that no name is ever used twice, not even by a broker that lost its memory.
+a number, so that no name is ever used twice, not even by a broker that lost its memory. There are very many of them and
+they are part of no cycle, so that the garbage collector is told to leave them alone (``gc=False``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from octopia.errors import UnknownBroker
 _BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\.(0|[1-9][0-9]{0,5})\Z")
 
 
-class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """A broker: the region (column) and the cluster (row) of the overlay where they cross.
 
     Brokers are ordered by region (code points), then by cluster (as a number).
@@ -39,7 +40,7 @@ class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_h
         return f"{self.region}.{self.cluster}"
 
 
-class ClientId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, tag="client"):
+class ClientId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False, tag="client"):
     """A client as its host broker knows it; the name is unique at that broker."""
 
     name: str
@@ -60,7 +61,7 @@ class LinkKind(enum.StrEnum):
     CLIENT = "client"
 
 
-class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """An advertisement, named by the host broker of its publisher."""
 
     host_broker: BrokerId
@@ -71,7 +72,7 @@ class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, 
         return f"{self.host_broker}/{self.incarnation}/{self.number}"
 
 
-class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """A subscription, named by the host broker of its subscriber."""
 
     host_broker: BrokerId
@@ -82,7 +83,7 @@ class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, c
         return f"{self.host_broker}/{self.incarnation}/{self.number}"
 
 
-class PublicationId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True):
+class PublicationId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
     """A publication, named by the host broker of its publisher."""
 
     host_broker: BrokerId

@@ -14,6 +14,9 @@ class Algorithm(enum.StrEnum):
     TID_STATIC = "tid-static"
     TID_DYNAMIC = "tid-dynamic"
 
+    # A router is looked up for every publication, and the hash that enums have is a function in Python.
+    __hash__ = str.__hash__
+
 
 class PathSelection(enum.StrEnum):
     """How TID-based routing finds the other bound copies of a subscription."""

@@ -420,7 +420,7 @@ def _withdrawal_complaints(run: Run, drawn: RandomScenario) -> Iterator[str]:
         sizes = broker.table_sizes()
         if any(sizes.values()):
             yield f"after everything was withdrawn, broker {broker.id} still holds {sizes}"
-        if not all(queue.is_empty for queue in _state(broker).queues.values()):
+        if _state(broker).waiting or not all(queue.is_empty for queue in _state(broker).queues.values()):
             yield f"after everything settled, something waits in a queue of broker {broker.id}"
     yield from _invariant_complaints(run)
 

@@ -143,10 +143,9 @@ def test_queues_never_exceed_their_capacity(seed: int) -> None:
 
         def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
             assert isinstance(broker, OctopiaBroker)
-            for peer, queue in broker.state.queues.items():
-                if isinstance(peer, BrokerId):
-                    classes = Counter(each.traffic_class for each in queue.waiting() if isinstance(each, Publish))
-                    lengths.extend(classes.values())
+            for queue in broker.state.queues.values():
+                classes = Counter(each.traffic_class for each in queue.waiting() if isinstance(each, Publish))
+                lengths.extend(classes.values())
 
         def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
             """Ignore what reaches clients."""

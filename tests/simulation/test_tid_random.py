@@ -121,7 +121,7 @@ def withdrawal_complaints(judged: Judged) -> Iterator[str]:
     for broker in tid_brokers(judged.run).values():
         if any(broker.table_sizes().values()):
             yield f"after everybody left, broker {broker.id} still holds {broker.table_sizes()}"
-        if not all(queue.is_empty for queue in broker.state.queues.values()):
+        if broker.state.waiting or not all(queue.is_empty for queue in broker.state.queues.values()):
             yield f"after everything settled, something waits in a queue of broker {broker.id}"
         broker.check()
 

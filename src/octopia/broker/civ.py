@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 
-class ClusterIndexVector(msgspec.Struct, frozen=True):
+class ClusterIndexVector(msgspec.Struct, frozen=True, gc=False):
     """An immutable set of clusters out of ``clusters`` many, printed with cluster 0 rightmost."""
 
     bits: int

@@ -57,11 +57,11 @@ def withdraw_everything(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
     """Withdraw all that a client issued, as if it had asked for it, in the order in which it was issued."""
     client = state.clients[client_id]
     for subscription in list(client.subscriptions.values()):
+        del state.subscribers[subscription]
         verbs.unsubscribe(state, client_id, subscription)
     for advertisement in list(client.advertisements.values()):
         verbs.unadvertise(state, client_id, advertisement)
     client.subscriptions.clear()
-    client.handles.clear()
     client.advertisements.clear()
 
 
@@ -99,7 +99,7 @@ def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: Subsc
         return
     subscription = verbs.subscribe(state, client_id, request)
     client.subscriptions[handle] = subscription
-    client.handles[subscription] = handle
+    state.subscribers[subscription] = (client_id, handle)
     state.trace_request(client_id, kind, subscription, handle)
 
 
@@ -109,6 +109,6 @@ def _on_unsubscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: Uns
     if subscription is None:
         refuse(state, client_id, kind, handle, "this client has no such subscription")
         return
-    del client.handles[subscription]
+    del state.subscribers[subscription]
     state.trace_request(client_id, kind, subscription, handle)
     verbs.unsubscribe(state, client_id, subscription)

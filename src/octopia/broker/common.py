@@ -10,25 +10,37 @@ import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
-from octopia.broker.interface import Counters, Detail, Effects, Event, Fact, Overflow, Routed, Verdict
+from octopia.broker.interface import (
+    Counters,
+    Detail,
+    Effects,
+    Event,
+    Fact,
+    ForClient,
+    Overflow,
+    Routed,
+    Verdict,
+)
 from octopia.broker.kinds import MessageKind
 from octopia.broker.messages import (
-    BrokerMessage,
     ClientReply,
     Copy,
     Deliver,
-    Lost,
     Message,
+    NeighbourMessage,
     Publish,
 )
-from octopia.broker.queues import LinkStatus, OutputQueue
-from octopia.broker.tid.messages import TidMessage, TidPublish
+from octopia.broker.queues import ClientQueue, LinkStatus, OutputQueue
+from octopia.broker.tid.messages import TidPublish
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.settings import RoutingSettings
 
 _RECENT_INPUTS = 32
+
+# Looking up a member of an enum takes longer than all the rest of asking how much is traced.
+_DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,12 +66,11 @@ class BrokerSettings:
 
 @dataclasses.dataclass(slots=True)
 class Client:
-    """A client of this broker and what it issued, by handle."""
+    """A client of this broker and what it issued, by handle; ``lost`` counts what it lost by being cut off."""
 
     overflow: Overflow
     advertisements: dict[int, AdvertisementId] = dataclasses.field(default_factory=dict)
     subscriptions: dict[int, SubscriptionId] = dataclasses.field(default_factory=dict)
-    handles: dict[SubscriptionId, int] = dataclasses.field(default_factory=dict)
     lost: int = 0
     is_cut_off: bool = False
     was_told: bool = False
@@ -67,13 +78,20 @@ class Client:
 
 @dataclasses.dataclass(slots=True)
 class CommonState:
-    """What a broker of any kind remembers."""
+    """What a broker of any kind remembers.
+
+    ``queues`` are those of neighbours, ``waiting`` those of clients. The latter exist only while something waits: there
+    may be very many clients, and those that get something now are few. ``subscribers`` says for each subscription of a
+    local client whose it is, and its handle there.
+    """
 
     neighbourhood: Neighbourhood
     settings: BrokerSettings
     incarnation: int
-    queues: dict[Peer, OutputQueue] = dataclasses.field(default_factory=dict)
+    queues: dict[BrokerId, OutputQueue] = dataclasses.field(default_factory=dict)
     clients: dict[ClientId, Client] = dataclasses.field(default_factory=dict)
+    waiting: dict[ClientId, ClientQueue] = dataclasses.field(default_factory=dict)
+    subscribers: dict[SubscriptionId, tuple[ClientId, int]] = dataclasses.field(default_factory=dict)
     counters: Counters = dataclasses.field(default_factory=Counters)
     now_ms: float = 0.0
     effects: Effects = dataclasses.field(default_factory=Effects)
@@ -87,7 +105,8 @@ class CommonState:
 
     def __post_init__(self) -> None:
         for neighbour in self.neighbourhood.neighbours:
-            self.queues[neighbour] = self._make_queue(self.settings.queue_capacity)
+            routing, capacity = self.settings.routing, self.settings.queue_capacity
+            self.queues[neighbour] = OutputQueue(routing.tau, routing.window_ms, capacity)
 
     @property
     def id(self) -> BrokerId:
@@ -110,7 +129,7 @@ class CommonState:
 
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
-        return {peer: queue.status(now_ms) for peer, queue in self.queues.items() if isinstance(peer, BrokerId)}
+        return {peer: queue.status(now_ms) for peer, queue in self.queues.items()}
 
     # Inputs that are alike everywhere.
 
@@ -126,12 +145,11 @@ class CommonState:
             self.effects.violation = ProtocolViolation(f"client {client} is already attached to broker {self.id}")
             return
         self.clients[client] = Client(overflow)
-        self.queues[client] = self._make_queue(capacity=0)
 
     def forget_client(self, client: ClientId) -> None:
         """Forget a client that has withdrawn everything; what waited for it is lost."""
         del self.clients[client]
-        del self.queues[client]
+        self.waiting.pop(client, None)
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None) -> None:
         """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
@@ -143,15 +161,44 @@ class CommonState:
         self.now_ms = now_ms
         if isinstance(peer, ClientId):
             return self._take_for_client(peer, classes)
-        if self.settings.detail >= Detail.ALL:
+        detail = self.settings.detail
+        if detail >= _ALL:
             self.trace_window(peer)
         message = self.queues[peer].take(now_ms, classes)
         if message is not None:
-            assert isinstance(message, BrokerMessage | TidMessage)
             self.counters.sent[message.kind] += 1
-            if self.settings.detail >= Detail.HOPS:
+            if detail >= _HOPS:
                 self.facts.append(self.fact_about(Event.SEND, peer, message))
         return message
+
+    def take_all(self, peer: Peer, now_ms: float, classes: int) -> Sequence[Message]:
+        """Take all that may go over a link now."""
+        self.now_ms = now_ms
+        if isinstance(peer, ClientId):
+            return self._take_all_for_client(peer, classes)
+        batch: list[Message] = []
+        queue = self.queues[peer]
+        while (message := self.take(peer, now_ms, classes)) is not None:
+            batch.append(message)
+            if queue.is_empty:
+                break
+        return batch
+
+    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
+        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
+        self.now_ms = now_ms
+        taken: list[ForClient] = []
+        for client in clients:
+            queue = self.waiting.pop(client, None)
+            if queue is not None:
+                taken.append((client, queue.take_all()))
+        return taken
+
+    def waits_for(self, peer: Peer) -> int:
+        """Count the publications that wait for a link."""
+        if isinstance(peer, ClientId):
+            return len(self.waiting[peer]) if peer in self.waiting else 0
+        return len(self.queues[peer])
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Hand over the facts since the last call."""
@@ -177,33 +224,36 @@ class CommonState:
 
     # What this broker sends.
 
-    def send(self, peer: BrokerId, message: BrokerMessage | TidMessage) -> None:
+    def send(self, peer: BrokerId, message: NeighbourMessage) -> None:
         """Put a control message into the queue to a neighbour; over a link that is down, the exchange will tell."""
         self.queues[peer].put_control(message)
         self.effects.ready[peer] = None
 
     def forward(self, peer: BrokerId, publication: Copy) -> None:
         """Put a copy of a publication into the queue to a neighbour."""
-        if self.settings.detail >= Detail.ALL:
+        traces_all = self.settings.detail >= _ALL
+        if traces_all:
             self.trace_window(peer)
         self.queues[peer].put_data(publication, publication.traffic_class, self.now_ms)
         self.effects.ready[peer] = None
-        if self.settings.detail >= Detail.ALL:
+        if traces_all:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))
 
     def tell(self, client: ClientId, reply: ClientReply) -> None:
         """Answer a client out of turn, ahead of its deliveries."""
-        self.queues[client].put_control(reply)
+        self.queue_of(client).answers.append(reply)
         self.effects.ready[client] = None
 
-    def deliver(self, client: ClientId, delivery: Deliver) -> None:
-        """Put a delivery into the queue to a client."""
-        self.queues[client].put_data(delivery, 0, self.now_ms)
-        self.effects.ready[client] = None
+    def queue_of(self, client: ClientId) -> ClientQueue:
+        """Return the queue of a client, to put something there."""
+        queue = self.waiting.get(client)
+        if queue is None:
+            queue = self.waiting[client] = ClientQueue()
+        return queue
 
     # Facts.
 
-    def fact_about(self, event: Event, peer: Peer, message: BrokerMessage | TidMessage) -> Fact:
+    def fact_about(self, event: Event, peer: BrokerId, message: NeighbourMessage) -> Fact:
         """Describe a message between brokers for the trace."""
         fact = Fact(event, message.kind, peer=peer, link=self.kind_of(peer), queue_length=len(self.queues[peer]))
         # Updates of bits and digests speak of many things at once and have no id.
@@ -215,9 +265,9 @@ class CommonState:
             fact.searched = self.subscriptions_searched if event is Event.RECEIVE else None
         return fact
 
-    def trace_receive(self, sender: BrokerId, message: BrokerMessage | TidMessage) -> None:
+    def trace_receive(self, sender: BrokerId, message: NeighbourMessage) -> None:
         """Note that a message came from a neighbour."""
-        if self.settings.detail >= Detail.HOPS:
+        if self.settings.detail >= _HOPS:
             self.facts.append(self.fact_about(Event.RECEIVE, sender, message))
 
     def trace_request(
@@ -229,7 +279,7 @@ class CommonState:
         published_ms: float | None = None,
     ) -> None:
         """Note that a client's request was taken: the id it got here, beside the client's own handle or sequence."""
-        if self.settings.detail >= Detail.DELIVERIES:
+        if self.settings.detail >= _DELIVERIES:
             fact = Fact(Event.RECEIVE, kind, named, client, LinkKind.CLIENT, hop=0, value=number)
             fact.published_ms = published_ms
             fact.searched = self.subscriptions_searched if kind is MessageKind.PUBLICATION else None
@@ -237,7 +287,7 @@ class CommonState:
 
     def trace_drop(self, dropped: Copy | Deliver, peer: Peer | None, count: int, reason: str) -> None:
         """Note that a publication goes no further from here, or not to ``peer``."""
-        if self.settings.detail >= Detail.DELIVERIES:
+        if self.settings.detail >= _DELIVERIES:
             fact = Fact(Event.DROP, MessageKind.PUBLICATION, dropped.id, peer, hop=dropped.hop, value=count)
             fact.link = None if peer is None else self.kind_of(peer)
             fact.published_ms = dropped.published_ms
@@ -246,7 +296,7 @@ class CommonState:
 
     def trace_table(self, name: str, size: int) -> None:
         """Note the size of a table."""
-        if self.settings.detail >= Detail.ALL:
+        if self.settings.detail >= _ALL:
             self.facts.append(Fact(Event.TABLE, value=size, reason=name))
 
     def trace_window(self, peer: BrokerId) -> None:
@@ -260,12 +310,17 @@ class CommonState:
                 Fact(Event.WINDOW, peer=peer, link=self.kind_of(peer), queue_length=len(queue), value=ratio)
             )
 
-    def _take_for_client(self, client_id: ClientId, classes: int) -> Message | None:
-        client = self.clients[client_id]
-        if client.lost and not client.is_cut_off:
-            lost, client.lost = client.lost, 0
-            return Lost(lost)
-        return self.queues[client_id].take(self.now_ms, classes)
+    def _take_for_client(self, client: ClientId, classes: int) -> ClientReply | None:
+        queue = self.waiting.get(client)
+        if queue is None:
+            return None
+        reply = queue.take(classes)
+        if queue.is_empty:
+            del self.waiting[client]
+        return reply
 
-    def _make_queue(self, capacity: int) -> OutputQueue:
-        return OutputQueue(self.settings.routing.tau, self.settings.routing.window_ms, capacity)
+    def _take_all_for_client(self, client: ClientId, classes: int) -> list[ClientReply]:
+        batch: list[ClientReply] = []
+        while (reply := self._take_for_client(client, classes)) is not None:
+            batch.append(reply)
+        return batch

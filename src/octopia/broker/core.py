@@ -61,6 +61,7 @@ from octopia.broker.interface import (
     Counters,
     Effects,
     Fact,
+    ForClient,
     Overflow,
     Routed,
     Verdict,
@@ -108,6 +109,8 @@ VERBS: clients.Verbs[State] = clients.Verbs(
 
 class OctopiaBroker:
     """A broker of the paper's system, for static and for dynamic routing."""
+
+    __slots__ = ("_state", "_unblocked")
 
     def __init__(
         self,
@@ -168,6 +171,20 @@ class OctopiaBroker:
         if self._state.blocked and isinstance(message, Publish) and isinstance(peer, BrokerId):
             self._use_room(peer, message.traffic_class)
         return message
+
+    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
+        """Take all that may go over a link now."""
+        if not self._state.blocked:
+            return self._state.take_all(peer, now_ms, classes)
+        # Each that is taken may make room for others.
+        batch: list[Message] = []
+        while (message := self.take(peer, now_ms, classes)) is not None:
+            batch.append(message)
+        return batch
+
+    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
+        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
+        return self._state.take_for_clients(clients, now_ms)
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Take note that a link carries messages, and begin the exchange of state over it."""
@@ -231,13 +248,15 @@ class OctopiaBroker:
     def next_deadline_ms(self) -> float | None:
         """When ``wake`` must be called at the latest, or None."""
         state = self._state
+        if not state.requests and not state.down and state.recovery is None:
+            return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
         return min((each for each in due if each is not None), default=None)
 
     def waits_for(self, peer: Peer) -> int:
         """Count the publications that wait for a link."""
-        return len(self._state.queues[peer])
+        return self._state.waits_for(peer)
 
     @property
     def accepts_data(self) -> bool:
@@ -285,7 +304,8 @@ class OctopiaBroker:
     def _finish(self) -> None:
         """End an input that may have routed: keep to the limits, and part with clients that are too slow."""
         state = self._state
-        limits.enforce(state)
+        if state.down:
+            limits.enforce(state)
         for client in state.effects.cut_off:
             if client in state.clients and not state.clients[client].was_told:
                 state.clients[client].was_told = True
@@ -302,7 +322,7 @@ class OctopiaBroker:
         while index < len(batch):
             message = batch[index]
             if isinstance(message, Publish):
-                run = _run_of(batch, index, Publish)
+                run = _run_of(batch, message, index)
                 self._on_publications(sender, run)
                 index += len(run)
                 continue
@@ -311,15 +331,15 @@ class OctopiaBroker:
 
     def _on_publications(self, sender: BrokerId, run: list[Publish]) -> None:
         state = self._state
-        clusters = state.neighbourhood.clusters
         for publication in run:
             carried = publication.publication_civ
-            if carried is not None and carried.bits >> clusters:
+            if carried is not None and carried.bits >> state.neighbourhood.clusters:
                 raise ProtocolViolation(
                     f"{publication.id} came from {sender} with {carried}, which names no cluster here"
                 )
-            state.trace_receive(sender, publication)
-        placing.accept(state, sender, run)
+            if state.settings.detail:
+                state.trace_receive(sender, publication)
+        placing.accept_from_broker(state, sender, run)
 
     def _on_control(self, sender: BrokerId, message: Message) -> None:
         state = self._state
@@ -379,8 +399,8 @@ class OctopiaBroker:
         while index < len(batch) and not self._state.clients[client].is_cut_off:
             message = batch[index]
             if isinstance(message, PublishRequest):
-                run = _run_of(batch, index, PublishRequest)
-                placing.accept(self._state, client, run)
+                run = _run_of(batch, message, index)
+                placing.accept_from_client(self._state, client, run)
                 index += len(run)
                 continue
             if not isinstance(message, ClientRequest):
@@ -408,11 +428,13 @@ class OctopiaBroker:
             raise ProtocolViolation(f"a {message.kind} cannot come from {sender}: it travels over {kind}s only")
 
 
-def _run_of(batch: Sequence[Message], start: int, kind: type[_T]) -> list[_T]:
-    """Return the unbroken run of one type of message that begins at ``start``."""
-    run: list[_T] = []
-    for message in batch[start:]:
-        if not isinstance(message, kind):
+def _run_of(batch: Sequence[Message], first: _T, start: int) -> list[_T]:
+    """Return the unbroken run of messages of one type that begins with ``first`` at ``start``."""
+    run = [first]
+    if start + 1 == len(batch):
+        return run
+    for message in batch[start + 1 :]:
+        if type(message) is not type(first):
             break
         run.append(message)
     return run

@@ -22,6 +22,8 @@ from octopia.ids import BrokerId
 
 def route_dynamically(wanted: Wanted, at: RoutingView) -> Decision:
     """Send copies as static routing would, but let one of them carry what congested iLinks should not."""
+    if not wanted.targets.bits:
+        return route_statically(wanted, at)
     free, waiting = _split(wanted.targets, at)
     if not waiting:
         return route_statically(wanted, at)

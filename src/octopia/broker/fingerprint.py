@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from octopia.broker.common import BrokerSettings, Client
+from octopia.broker.common import BrokerSettings, Client, CommonState
 from octopia.broker.interface import Detail
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import Confirming, Input, Recovery, Request, State
@@ -42,11 +42,8 @@ def describe(state: State) -> list[Any]:
         [state.next_advertisement, state.next_subscription, state.next_publication, state.next_version],
         [_advertisement(entry) for entry in sorted(state.clt, key=lambda entry: entry.id)],
         [_subscription(entry) for entry in sorted(state.prt, key=lambda entry: entry.id)],
-        [
-            [str(peer), describe_queue(queue, state.now_ms)]
-            for peer, queue in sorted(state.queues.items(), key=lambda item: str(item[0]))
-        ],
-        [[str(client), describe_client(known)] for client, known in sorted(state.clients.items())],
+        [[str(peer), describe_queue(queue, state.now_ms)] for peer, queue in sorted(state.queues.items())],
+        describe_clients(state),
         [[subscription, _confirming(waiting)] for subscription, waiting in sorted(state.confirming.items())],
         sorted([str(named), _request(request)] for named, request in state.requests.items()),
         sorted(state.down),
@@ -79,8 +76,13 @@ def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
     return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms]
 
 
-def describe_client(client: Client) -> list[Any]:
-    """Return what a broker knows of a client."""
+def describe_clients(state: CommonState) -> list[Any]:
+    """Return what a broker knows of its clients, and what waits for them."""
+    known = [[str(client), _client(record)] for client, record in sorted(state.clients.items())]
+    return [known, [[str(client), queue.lost, queue.waiting()] for client, queue in sorted(state.waiting.items())]]
+
+
+def _client(client: Client) -> list[Any]:
     advertisements = sorted(client.advertisements.items())
     subscriptions = sorted(client.subscriptions.items())
     return [client.overflow.value, advertisements, subscriptions, client.lost, client.is_cut_off]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import Message
+from octopia.broker.messages import ClientReply, Message
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
@@ -43,7 +43,11 @@ class Verdict(enum.Enum):
     FREE = "free"
 
 
-class Placed(msgspec.Struct, frozen=True):
+ForClient: TypeAlias = tuple[ClientId, list[ClientReply]]
+"""What is for one client, in order."""
+
+
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """That many data frames of a class from ``peer`` have all their copies in output queues, in order of arrival."""
 
     peer: Peer
@@ -51,8 +55,7 @@ class Placed(msgspec.Struct, frozen=True):
     frames: int
 
 
-@dataclasses.dataclass(slots=True)
-class Effects:
+class Effects(msgspec.Struct):
     """What a driver has to do after an input, apart from carrying messages.
 
     ``ready`` holds the links with something new to take, in the order in which it was put there; ``placed`` the frames
@@ -60,9 +63,9 @@ class Effects:
     ended the handling of a batch early: the link must be closed.
     """
 
-    ready: dict[Peer, None] = dataclasses.field(default_factory=dict)
-    placed: list[Placed] = dataclasses.field(default_factory=list)
-    cut_off: list[ClientId] = dataclasses.field(default_factory=list)
+    ready: dict[Peer, None] = msgspec.field(default_factory=dict)
+    placed: list[Placed] = msgspec.field(default_factory=list)
+    cut_off: list[ClientId] = msgspec.field(default_factory=list)
     violation: ProtocolViolation | None = None
 
 
@@ -96,7 +99,7 @@ class Case(enum.StrEnum):
     THREE = "III"
 
 
-class Forward(msgspec.Struct, frozen=True):
+class Forward(msgspec.Struct, frozen=True, gc=False):
     """One copy of a publication: the link it takes, and the clusters it must still reach (none: a plain copy)."""
 
     link: BrokerId
@@ -111,7 +114,7 @@ class LinkView(msgspec.Struct, frozen=True):
     congested: bool
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Where the copies of a publication go: aLinks, then iLinks, each by broker id; ``case`` if any had to wait."""
 
     forwards: tuple[Forward, ...]
@@ -193,6 +196,12 @@ class Broker(Protocol):
 
     def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
         """Take the next message for a link: control first, then the oldest of the data classes in the mask."""
+
+    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
+        """Take all that ``take`` would give now if it were called until it gave nothing."""
+
+    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
+        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
 
     def wake(self, now_ms: float) -> Effects:
         """Do what is due."""

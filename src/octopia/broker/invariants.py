@@ -95,27 +95,30 @@ def client_violations(
         yield f"tables hold {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
     if local != wanted:
         yield f"tables hold {len(local)} subscriptions of clients, but clients issued {len(wanted)}"
-    for client, known in state.clients.items():
-        if known.handles != {each: handle for handle, each in known.subscriptions.items()}:
-            yield f"the handles of client {client} do not mirror its subscriptions"
+    handles = {
+        each: (client, handle)
+        for client, known in state.clients.items()
+        for handle, each in known.subscriptions.items()
+    }
+    if state.subscribers != handles:
+        yield "the handles by subscription do not mirror the subscriptions of clients"
 
 
 def client_queue_violations(state: CommonState) -> Iterator[str]:
     """Check the queues of clients, in any kind of broker."""
     limit = state.settings.client_queue_limit
-    for peer, queue in state.queues.items():
-        if isinstance(peer, ClientId):
-            if len(queue) > limit:
-                yield f"{len(queue)} deliveries wait for client {peer}, more than the {limit} allowed"
-            if peer not in state.clients:
-                yield f"there is a queue for client {peer}, which is not attached"
+    for client, queue in state.waiting.items():
+        if len(queue) > limit:
+            yield f"{len(queue)} deliveries wait for client {client}, more than the {limit} allowed"
+        if queue.is_empty:
+            yield f"there is an empty queue for client {client}"
+        if client not in state.clients:
+            yield f"there is a queue for client {client}, which is not attached"
 
 
 def _queue_violations(state: State) -> Iterator[str]:
     yield from client_queue_violations(state)
     for peer, queue in state.queues.items():
-        if isinstance(peer, ClientId):
-            continue
         if queue.is_down != (peer in state.down):
             yield f"the queue to {peer} and the list of links that are down do not agree"
         for message in queue.waiting():

@@ -17,3 +17,6 @@ class MessageKind(enum.StrEnum):
     PUBLICATION = "publication"
     CONFIRMATION = "confirmation"
     SYNC = "sync"
+
+    # Kinds are counted with every message, and the hash that enums have is a function in Python.
+    __hash__ = str.__hash__

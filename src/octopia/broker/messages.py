@@ -3,6 +3,9 @@
 Messages are immutable values; one object may stand in several queues. ``MessageKind`` counts what brokers say to each
 other in the paper's terms. A client names its advertisements and subscriptions by *handles* of its own choice, so that
 it may go on talking before it was answered; the host broker mints the ids that brokers use among each other.
+
+What there are many of is made with ``gc=False``: a message can be part of no cycle, so that the garbage collector need
+not look at it again and again.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Unadvertise(msgspec.Struct, frozen=True, tag=True):
     id: AdvertisementId
 
 
-class Subscribe(msgspec.Struct, frozen=True, tag=True):
+class Subscribe(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Tell the brokers of the host cluster what a subscriber wants."""
 
     kind: ClassVar[MessageKind] = MessageKind.SUBSCRIPTION
@@ -77,7 +80,7 @@ class CivUnset(msgspec.Struct, frozen=True, tag=True):
     version: Version
 
 
-class Publish(msgspec.Struct, frozen=True, tag=True):
+class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication on its way; ``hop`` counts the links between brokers that it has crossed.
 
     ``publication_civ`` names the clusters that this copy must still reach; a plain copy carries none.
@@ -204,7 +207,7 @@ class UnsubscribeRequest(msgspec.Struct, frozen=True, tag=True):
     handle: int
 
 
-class PublishRequest(msgspec.Struct, frozen=True, tag=True):
+class PublishRequest(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publisher sends a publication; ``sequence`` is its own number for it."""
 
     sequence: int
@@ -220,7 +223,7 @@ ClientRequest: TypeAlias = (
 # From a host broker to its client.
 
 
-class Deliver(msgspec.Struct, frozen=True, tag=True):
+class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication for a client, naming all of its subscriptions that match, by handle."""
 
     id: PublicationId
@@ -271,7 +274,10 @@ class Gap(msgspec.Struct, frozen=True, tag=True):
 
 ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap
 
-Message: TypeAlias = BrokerMessage | TidMessage | ClientRequest | ClientReply
+NeighbourMessage: TypeAlias = BrokerMessage | TidMessage
+"""What travels between brokers of any kind."""
+
+Message: TypeAlias = NeighbourMessage | ClientRequest | ClientReply
 
 Copy: TypeAlias = Publish | TidPublish
 """A publication between brokers."""

@@ -11,8 +11,8 @@ a ring.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from octopia.broker import publishing
@@ -26,22 +26,33 @@ Key: TypeAlias = tuple[Peer, int]
 Frame: TypeAlias = Publish | PublishRequest
 
 
-def accept(state: State, source: Peer, frames: Sequence[Frame]) -> None:
-    """Take publications that arrived together over a link, and route those that nothing holds back."""
-    if state.settings.queue_capacity or state.inputs or not state.accepts_data:
-        for frame in frames:
-            key = (source, _class_of(frame))
-            state.inputs.setdefault(key, Input()).waiting.append(frame)
-            _resume(state, key)
+def accept_from_client(state: State, publisher: ClientId, requests: Sequence[PublishRequest]) -> None:
+    """Take publications that a client sent together, and route those that nothing holds back."""
+    if _must_wait(state):
+        _enter(state, publisher, requests)
         return
     # Nothing waits and nothing is bounded: everything can be matched together and placed at once.
-    placed: dict[int, int] = {}
-    for frame, copies in zip(frames, _route(state, source, frames), strict=True):
+    for copies in publishing.route_from_client(state, publisher, requests):
         for link, copy in copies:
             state.forward(link, copy)
-        traffic_class = _class_of(frame)
-        placed[traffic_class] = placed.get(traffic_class, 0) + 1
-    state.effects.placed += [Placed(source, traffic_class, count) for traffic_class, count in placed.items()]
+    state.effects.placed.append(Placed(publisher, 0, len(requests)))
+
+
+def accept_from_broker(state: State, sender: BrokerId, publications: Sequence[Publish]) -> None:
+    """Take publications that arrived together from a neighbour, and route those that nothing holds back."""
+    if _must_wait(state):
+        _enter(state, sender, publications)
+        return
+    # All are matched at once, but each is routed for itself: the copies of one change what the next one sees.
+    matches = state.prt.match_many([each.publication for each in publications])
+    for publication, match in zip(publications, matches, strict=True):
+        for link, copy in publishing.route_from_broker(state, sender, publication, match):
+            state.forward(link, copy)
+    if len(publications) == 1:
+        state.effects.placed.append(Placed(sender, publications[0].traffic_class, 1))
+        return
+    for traffic_class, count in Counter(each.traffic_class for each in publications).items():
+        state.effects.placed.append(Placed(sender, traffic_class, count))
 
 
 def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
@@ -80,13 +91,25 @@ def resume_all(state: State) -> None:
         _resume(state, key)
 
 
+def _must_wait(state: State) -> bool:
+    """Tell whether publications may have to wait: for room, for others before them, or for this broker's recovery."""
+    return bool(state.settings.queue_capacity or state.inputs) or not state.accepts_data
+
+
+def _enter(state: State, source: Peer, frames: Sequence[Frame]) -> None:
+    """Put publications into their inputs, and route those whose turn it is."""
+    for frame in frames:
+        key = (source, frame.traffic_class if isinstance(frame, Publish) else 0)
+        state.inputs.setdefault(key, Input()).waiting.append(frame)
+        _resume(state, key)
+
+
 def _resume(state: State, key: Key) -> None:
     """Work through an input until its head has to wait, or until it is empty."""
     known = state.inputs[key]
     while known.waiting and not known.placing and state.accepts_data:
         frame = known.waiting.popleft()
-        for copies in _route(state, key[0], [frame]):
-            _place(state, key, copies)
+        _place(state, key, _route(state, key[0], frame))
         if not known.placing:
             _report_placed(state, key)
     if not known.waiting and not known.placing:
@@ -108,14 +131,11 @@ def _report_placed(state: State, key: Key) -> None:
     state.effects.placed.append(Placed(key[0], key[1], 1))
 
 
-def _route(state: State, source: Peer, frames: Sequence[Frame]) -> Iterator[list[Addressed]]:
-    """Route publications from one link, and yield the copies of each in turn."""
+def _route(state: State, source: Peer, frame: Frame) -> list[Addressed]:
+    """Route a publication from one link, and return its copies."""
     if isinstance(source, ClientId):
-        return publishing.route_from_client(
-            state, source, [each for each in frames if isinstance(each, PublishRequest)]
-        )
-    return publishing.route_from_broker(state, source, [each for each in frames if isinstance(each, Publish)])
-
-
-def _class_of(frame: Frame) -> int:
-    return frame.traffic_class if isinstance(frame, Publish) else 0
+        assert isinstance(frame, PublishRequest)
+        return next(publishing.route_from_client(state, source, [frame]))
+    assert isinstance(frame, Publish)
+    [match] = state.prt.match_many([frame.publication])
+    return publishing.route_from_broker(state, source, frame, match)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-import msgspec
-
+from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.clients import refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
@@ -20,7 +19,7 @@ from octopia.broker.messages import Publish, PublishRequest
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer, SubscriptionId
+from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import Match
 from octopia.settings import Algorithm
 
@@ -28,6 +27,8 @@ Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
 
 Addressed: TypeAlias = tuple[BrokerId, Publish]
 """A copy of a publication with the link it is meant for."""
+
+_ALL = Detail.ALL
 
 ROUTERS: dict[Algorithm, Router] = {Algorithm.STATIC: route_statically, Algorithm.DYNAMIC: route_dynamically}
 
@@ -77,11 +78,24 @@ def route_from_client(
             yield []
 
 
-def route_from_broker(state: State, sender: BrokerId, publications: Sequence[Publish]) -> Iterator[list[Addressed]]:
-    """Route publications that came from a neighbour, and yield the copies of each in turn."""
-    matches = state.prt.match_many([each.publication for each in publications])
-    for publication, match in zip(publications, matches, strict=True):
-        yield _route_onward(state, sender, publication, match)
+def route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
+    """Route a publication that came from a neighbour, and return its copies."""
+    if match.local:
+        deliver_to(state, publication, match.local)
+    elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
+        state.counters.false_positives += 1  # D6
+    alinks = match.links
+    if sender in alinks:
+        alinks = tuple([link for link in alinks if link != sender])
+    carried = publication.publication_civ
+    if carried is None:
+        targets = ClusterIndexVector(0, state.neighbourhood.clusters)
+    else:
+        targets = carried.without_bit(state.cluster)
+    if not alinks and not targets.bits and state.settings.detail is not _ALL:
+        return []  # Nobody else wants it, and nobody wants to know.
+    router = ROUTERS[state.settings.routing.algorithm]
+    return _decide(state, sender, publication, Wanted(alinks, targets), router, match, ())
 
 
 def _route_at_host(
@@ -93,19 +107,8 @@ def _route_at_host(
     wanted = Wanted(match.links, advertisement_civ.without_bit(state.cluster))
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    _deliver_locally(state, publication, match.local)
+    deliver_to(state, publication, match.local)
     return _decide(state, publisher, publication, wanted, router, match, advertisements)
-
-
-def _route_onward(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
-    if not match.links and not match.local and state.kind_of(sender) is LinkKind.ILINK:
-        state.counters.false_positives += 1  # D6
-    alinks = tuple(link for link in match.links if link != sender)
-    carried = publication.publication_civ
-    targets = state.civ_of() if carried is None else carried.without_bit(state.cluster)
-    _deliver_locally(state, publication, match.local)
-    router = ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, sender, publication, Wanted(alinks, targets), router, match, ())
 
 
 def _decide(
@@ -119,7 +122,7 @@ def _decide(
 ) -> list[Addressed]:
     """Let the algorithm decide, and make the copies that it asks for."""
     decision = router(wanted, _View(state))
-    if state.settings.detail >= Detail.ALL:
+    if state.settings.detail is _ALL:
         state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:
         state.counters.cases[decision.case] += 1
@@ -128,31 +131,29 @@ def _decide(
     if publication.hop >= state.settings.hop_limit:
         _drop_at_hop_limit(state, publication, len(decision.forwards))
         return []
-    plain = msgspec.structs.replace(publication, publication_civ=None, hop=publication.hop + 1)
-    return [
-        (
-            forward.link,
-            plain
-            if forward.publication_civ is None
-            else msgspec.structs.replace(plain, publication_civ=forward.publication_civ),
-        )
-        for forward in decision.forwards
-    ]
+    plain = _copy(publication, None)
+    copies: list[Addressed] = []
+    for each in decision.forwards:
+        carried = each.publication_civ
+        copies.append((each.link, plain if carried is None else _copy(publication, carried)))
+    return copies
+
+
+def _copy(publication: Publish, publication_civ: ClusterIndexVector | None) -> Publish:
+    """Make a copy of a publication for its next hop."""
+    return Publish(
+        publication.id,
+        publication.publication,
+        publication_civ,
+        publication.hop + 1,
+        publication.published_ms,
+    )
 
 
 def _drop_at_hop_limit(state: State, publication: Publish, copies: int) -> None:
     state.counters.over_hop_limit += copies
     limit = state.settings.hop_limit
     state.trace_drop(publication, None, copies, f"its {copies} copies would go beyond the hop limit of {limit}")
-
-
-def _deliver_locally(state: State, publication: Publish, local: Sequence[SubscriptionId]) -> None:
-    subscribers: dict[SubscriptionId, ClientId] = {}
-    for subscription in local:
-        client = state.prt[subscription].last_hop
-        assert isinstance(client, ClientId)
-        subscribers[subscription] = client
-    deliver_to(state, publication, subscribers)
 
 
 def _story(
@@ -175,7 +176,7 @@ def _story(
         source,
         tuple(entry.id for entry in advertisements),
         wanted.alinks,
-        match.local,
+        tuple(sorted(match.local)),
         wanted.targets,
         views,
         decision,

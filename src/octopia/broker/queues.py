@@ -15,12 +15,11 @@ import math
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from octopia.broker.interface import ALL_CLASSES, Verdict
-from octopia.broker.messages import Data, Message, size_of
+from octopia.broker.messages import ClientReply, Copy, Lost, NeighbourMessage, size_of
 
 LONGER_THAN_ANY = sys.maxsize
 """The length of the queue of a link that is down."""
@@ -54,9 +53,10 @@ class Window:
 
         It stays news (``is_news``) until somebody has noted it in a trace.
         """
-        index = math.floor(now_ms / self._length_ms)
-        if index <= self.index:
+        windows = now_ms / self._length_ms
+        if windows < self.index + 1:
             return False
+        index = math.floor(windows)
         # A window in which nothing was looked at saw no traffic: after a longer silence the last closed one is empty.
         adjacent = index == self.index + 1
         self.closed_entered = self.entered if adjacent else 0
@@ -68,14 +68,14 @@ class Window:
         return True
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order: int
-    message: Data
+    message: Copy
     entered_ms: float
 
 
 class OutputQueue:
-    """What waits for one link; ``capacity`` bounds each class, 0 for no bound."""
+    """What waits for a neighbour; ``capacity`` bounds each class, 0 for no bound."""
 
     __slots__ = (
         "_bytes",
@@ -94,7 +94,7 @@ class OutputQueue:
     def __init__(self, tau: float, window_ms: float, capacity: int = 0):
         self._tau = tau
         self._capacity = capacity
-        self._control: deque[Message] = deque()
+        self._control: deque[NeighbourMessage] = deque()
         self._lanes: dict[int, deque[_Entry]] = {}
         self._next_order = 0
         self._size = 0
@@ -120,7 +120,7 @@ class OutputQueue:
 
     @property
     def bytes_waiting(self) -> int:
-        """About how many bytes of publications wait."""
+        """About how many bytes of publications wait for a link that is down; otherwise nobody asks."""
         return self._bytes
 
     @property
@@ -156,54 +156,54 @@ class OutputQueue:
         lane = self._lanes.get(traffic_class)
         return lane is None or len(lane) < self._capacity
 
-    def put_control(self, message: Message) -> None:
+    def put_control(self, message: NeighbourMessage) -> None:
         """Append to the control lane, unless the link is down."""
-        if not self.is_down:
+        if self.down_since_ms is None:
             self._control.append(message)
 
-    def put_data(self, message: Data, traffic_class: int, now_ms: float) -> None:
+    def put_data(self, message: Copy, traffic_class: int, now_ms: float) -> None:
         """Append to the data lane of a class."""
-        self.window.roll(now_ms)
-        self.window.entered += 1
+        window = self.window
+        window.roll(now_ms)
+        window.entered += 1
         lane = self._lanes.get(traffic_class)
         if lane is None:
             lane = self._lanes[traffic_class] = deque()
         lane.append(_Entry(self._next_order, message, now_ms))
         self._next_order += 1
         self._size += 1
-        self._bytes += size_of(message)
+        if self.down_since_ms is not None:
+            self._bytes += size_of(message)
 
-    def take(self, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
+    def take(self, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message, or None if nothing may go."""
         if self._control:
             return self._control.popleft()
-        if not self._size or self._oldest_lane(classes) is None:
+        lane = self._oldest_lane(classes) if self._size else None
+        if lane is None:
             return None
-        self.window.roll(now_ms)
-        self.window.left += 1
-        return self._remove_oldest(classes)
+        window = self.window
+        window.roll(now_ms)
+        window.left += 1
+        return self._remove_oldest(lane)
 
-    def drop_oldest(self) -> Data:
+    def drop_oldest(self) -> Copy:
         """Remove and return the oldest publication; it did not leave over the link, so Qout does not count it."""
-        return self._remove_oldest(ALL_CLASSES)
-
-    def clear(self) -> int:
-        """Drop everything, and return how many publications that were."""
-        dropped = self._size
-        self._control.clear()
-        self._lanes.clear()
-        self._size = 0
-        self._bytes = 0
-        return dropped
+        lane = self._oldest_lane(ALL_CLASSES)
+        if lane is None:
+            raise IndexError("expected a publication in the queue, got none")
+        return self._remove_oldest(lane)
 
     def go_down(self, now_ms: float) -> None:
         """Note that the link is down: control is dropped, since the exchange at link up replaces it."""
         self.down_since_ms = now_ms
+        self._bytes = sum(size_of(entry.message) for entry in self._entries())
         self._control.clear()
 
     def come_up(self) -> None:
         """Note that the link carries again."""
         self.down_since_ms = None
+        self._bytes = 0
 
     def waited_since_ms(self) -> float | None:
         """Return since when the oldest publication waits for a link that is down, or None."""
@@ -212,20 +212,18 @@ class OutputQueue:
             return None
         return max(lane[0].entered_ms, self.down_since_ms)
 
-    def waiting(self) -> list[Message]:
+    def waiting(self) -> list[NeighbourMessage]:
         """List what waits, in the order in which it would be taken."""
         return [*self._control, *(entry.message for entry in sorted(self._entries(), key=lambda each: each.order))]
 
     def _entries(self) -> Iterator[_Entry]:
         return (entry for lane in self._lanes.values() for entry in lane)
 
-    def _remove_oldest(self, classes: int) -> Data:
-        lane = self._oldest_lane(classes)
-        if lane is None:
-            raise IndexError("expected a publication in the queue, got none")
+    def _remove_oldest(self, lane: deque[_Entry]) -> Copy:
         message = lane.popleft().message
         self._size -= 1
-        self._bytes -= size_of(message)
+        if self.down_since_ms is not None:
+            self._bytes -= size_of(message)
         return message
 
     def _oldest_lane(self, classes: int) -> deque[_Entry] | None:
@@ -235,3 +233,50 @@ class OutputQueue:
             if allowed and (oldest is None or lane[0].order < oldest[0].order):
                 oldest = lane
         return oldest
+
+
+class ClientQueue:
+    """What waits for a client: how many deliveries it has lost, answers, then deliveries. It is never empty for long.
+
+    It has no classes and no window, since no publication is ever routed around a client. Lists are enough: most are
+    handed over as a whole.
+    """
+
+    __slots__ = ("answers", "deliveries", "lost")
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.answers: list[ClientReply] = []
+        self.deliveries: list[ClientReply] = []
+
+    def __len__(self) -> int:
+        """Return the number of deliveries that wait."""
+        return len(self.deliveries)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to take."""
+        return not self.deliveries and not self.answers and not self.lost
+
+    def take(self, classes: int = ALL_CLASSES) -> ClientReply | None:
+        """Remove and return the next message, or None if nothing may go; deliveries are data of class 0."""
+        if self.lost:
+            lost, self.lost = self.lost, 0
+            return Lost(lost)
+        if self.answers:
+            return self.answers.pop(0)
+        return self.deliveries.pop(0) if self.deliveries and classes & 1 else None
+
+    def take_all(self) -> list[ClientReply]:
+        """Remove and return all that waits, in order."""
+        taken, self.deliveries = self.deliveries, []
+        if self.answers:
+            taken, self.answers = self.answers + taken, []
+        if self.lost:
+            taken.insert(0, Lost(self.lost))
+            self.lost = 0
+        return taken
+
+    def waiting(self) -> list[ClientReply]:
+        """List the answers and deliveries that wait, in the order in which they would be taken."""
+        return [*self.answers, *self.deliveries]

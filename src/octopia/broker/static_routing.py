@@ -18,7 +18,7 @@ from octopia.broker.interface import Decision, Forward
 from octopia.ids import BrokerId
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Wanted(msgspec.Struct, frozen=True, gc=False):
     """Where a publication is wanted: interested primary neighbours by id, and clusters still to be reached."""
 
     alinks: tuple[BrokerId, ...]
@@ -40,6 +40,7 @@ class RoutingView(Protocol):
 
 def route_statically(wanted: Wanted, at: RoutingView) -> Decision:
     """Send plain copies to all interested primary neighbours and over the iLinks of all targets."""
-    alinks = [Forward(link) for link in wanted.alinks]
-    ilinks = [Forward(at.ilink(cluster)) for cluster in wanted.targets]
-    return Decision((*alinks, *ilinks))
+    alinks = tuple(map(Forward, wanted.alinks))
+    if not wanted.targets.bits:
+        return Decision(alinks)
+    return Decision((*alinks, *[Forward(at.ilink(cluster)) for cluster in wanted.targets]))

@@ -60,7 +60,7 @@ class CltEntry:
         return self.sent is not None and (self.acked is None or self.acked < self.sent)
 
 
-class PrtEntry(msgspec.Struct, frozen=True):
+class PrtEntry(msgspec.Struct, frozen=True, gc=False):
     """A subscription and the hop towards its subscriber."""
 
     id: SubscriptionId
@@ -147,7 +147,7 @@ class Prt:
         return self._entries.pop(subscription)
 
     def match_many(self, publications: list[Publication]) -> list[Match]:
-        """Return, for each publication, the links and the local subscriptions that want it."""
+        """Return, for each publication, the links and the local subscriptions that want it, these in any order."""
         return self._matcher.match_many(publications)
 
     def any_intersecting(self, offer: Disjunction) -> bool:

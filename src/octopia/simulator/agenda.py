@@ -74,7 +74,8 @@ class Agenda:
         """Plan an action; a time that has passed means now."""
         self._entered += 1
         self._foreground += not background
-        time_ns = max(time_ns, self.now_ns)
+        if time_ns < self.now_ns:
+            time_ns = self.now_ns
         heapq.heappush(self._heap, (time_ns, priority, self._entered, background, action, argument))
 
     def step(self) -> None:

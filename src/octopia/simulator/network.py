@@ -47,10 +47,12 @@ class Wire:
 
     def arrival_ns(self, earliest_ns: int, *, control: bool, data: bool) -> int:
         """Return when a batch of ``control`` or ``data`` arrives: never before what left earlier of its kind."""
-        if control:
-            earliest_ns = max(earliest_ns, self._last_control_ns)
+        if control and earliest_ns < self._last_control_ns:
+            earliest_ns = self._last_control_ns
         if data:
-            earliest_ns = self._last_data_ns = max(earliest_ns, self._last_data_ns)
+            if earliest_ns < self._last_data_ns:
+                earliest_ns = self._last_data_ns
+            self._last_data_ns = earliest_ns
         if control:
             self._last_control_ns = earliest_ns
         return earliest_ns
@@ -104,15 +106,15 @@ class IdealLinks:
 
     def pump(self, source: BrokerId, target: BrokerId) -> None:
         """Let a link take all that it can carry now."""
-        wire = self._wires[source, target]
-        broker = self._host.broker(source)
+        wire, host = self._wires[source, target], self._host
+        broker = host.broker(source)
         assert broker is not None
-        if not wire.interval_ns and not self._host.profile.bandwidth_mbit_s:
-            self._send(wire, take_all(broker, target, self._host.agenda.now_ms))
+        if not wire.interval_ns and not host.profile.bandwidth_mbit_s:
+            self._send(wire, broker.take_all(target, host.agenda.now_ms))
         else:
-            self._send(wire, take_all(broker, target, self._host.agenda.now_ms, CONTROL_ONLY))
+            self._send(wire, broker.take_all(target, host.agenda.now_ms, CONTROL_ONLY))
             self._transmit_next(wire, broker)
-        self._host.tell(source)
+        host.tell(source)
 
     def placed(self, broker: BrokerId, placed: Placed) -> None:
         """Do nothing: without sessions there is no credit."""
@@ -156,14 +158,6 @@ class IdealLinks:
         self._host.arrive(wire.target, wire.source, batch)
 
 
-def take_all(broker: Broker, target: Peer, now_ms: float, *classes: int) -> list[Message]:
-    """Take everything that may go over a link now."""
-    batch: list[Message] = []
-    while (message := broker.take(target, now_ms, *classes)) is not None:
-        batch.append(message)
-    return batch
-
-
 def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
     """Return how long a publication occupies a wire."""
     return max(wire.interval_ns, round(profile.transmission_us(message) * NS_PER_US))
@@ -177,8 +171,10 @@ def jitter_ns(host: Host) -> int:
 
 def plan_arrival(wire: Wire, host: Host, batch: Sequence[Message], occupied_ns: int) -> int:
     """Return when a batch that leaves now arrives."""
-    return wire.arrival_ns(
-        host.agenda.now_ns + occupied_ns + wire.delay_ns + jitter_ns(host),
-        control=not isinstance(batch[0], Data),
-        data=isinstance(batch[-1], Data),
-    )
+    earliest_ns = host.agenda.now_ns + occupied_ns + wire.delay_ns
+    if host.profile.jitter_ms:
+        earliest_ns += jitter_ns(host)
+    # Control goes first, so that a batch that begins with data is data throughout.
+    if isinstance(batch[0], Data):
+        return wire.arrival_ns(earliest_ns, control=False, data=True)
+    return wire.arrival_ns(earliest_ns, control=True, data=isinstance(batch[-1], Data))

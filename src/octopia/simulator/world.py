@@ -19,12 +19,13 @@ from octopia.broker import (
     BrokerSettings,
     ClusterIndexVector,
     Counters,
+    Detail,
     Effects,
     Overflow,
     Verdict,
     make_broker,
 )
-from octopia.broker.interface import Fact, Routed
+from octopia.broker.interface import Fact, ForClient, Routed
 from octopia.broker.messages import ClientReply, ClientRequest, Message
 from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
@@ -32,7 +33,7 @@ from octopia.link import LinkSettings
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay import LinkShape, Scot
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
-from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival, take_all
+from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival
 from octopia.simulator.profiles import Profile
 from octopia.simulator.sessions import FrameFaults, SessionLinks
 
@@ -63,9 +64,10 @@ class Environment:
 class _Node:
     """A broker with the messages that wait for it while it is busy."""
 
-    __slots__ = ("accepts_data", "broker", "busy", "incarnation", "is_alive", "timer_ms", "waiting")
+    __slots__ = ("accepts_data", "broker", "busy", "id", "incarnation", "is_alive", "timer_ms", "waiting")
 
     def __init__(self, broker: Broker):
+        self.id = broker.id
         self.broker = broker
         self.accepts_data = broker.accepts_data
         self.incarnation = 1
@@ -73,6 +75,19 @@ class _Node:
         self.waiting: deque[tuple[Peer, Message]] = deque()
         self.busy = False
         self.timer_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Departures:
+    """What leaves one broker for its clients at one moment: what arrives when, and which wires are free when.
+
+    Clients are many. What happens to them at the same time is one event, in the order in which it was caused, since
+    nothing else of its kind could come in between.
+    """
+
+    source: BrokerId
+    arrivals: dict[int, list[tuple[ClientId, Sequence[Message]]]] = dataclasses.field(default_factory=dict)
+    wires: dict[int, list[Wire]] = dataclasses.field(default_factory=dict)
 
 
 class World:
@@ -94,13 +109,18 @@ class World:
         self._settings = settings
         self._matchers = matchers
         self._observers = tuple(observers)
+        self._listens = settings.detail > Detail.OFF
+        self._brokers_take_time = environment.profile.brokers_take_time
+        self._client_delay_ns = to_ns(environment.profile.client_delay_ms)
+        self._clients_are_alike = not environment.profile.bandwidth_mbit_s and not environment.profile.jitter_ms
+        self._returns_credit = environment.sessions is not None
         self._nodes = {
             broker: _Node(make_broker(scot.neighbourhood(broker), settings, matchers=matchers))
             for broker in scot.brokers
         }
         self._client_wires: dict[ClientId, Wire] = {}
         self._past_counters: list[Counters] = []
-        self._work: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._work: deque[tuple[_Node, Effects, bool]] = deque()
         self._is_working = False
         self.links = self._make_links(environment)
 
@@ -139,7 +159,7 @@ class World:
         client = ClientId(name)
         if client in self._client_wires:
             raise UsageError(f'expected a client name that is not in use, got "{name}"')
-        self._client_wires[client] = Wire(broker, client, to_ns(self.profile.client_delay_ms))
+        self._client_wires[client] = Wire(broker, client, self._client_delay_ns)
         node = self._nodes[broker]
         self._carry_out(node, node.broker.attach(client, overflow, self.agenda.now_ms))
         return client
@@ -156,7 +176,7 @@ class World:
     def request(self, client: ClientId, request: ClientRequest) -> None:
         """Let a client ask something of its host broker."""
         wire = self._client_wires[client]
-        arrival_ns = self.agenda.now_ns + to_ns(self.profile.client_delay_ms)
+        arrival_ns = self.agenda.now_ns + self._client_delay_ns
         self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive_from_client, (wire, [request]))
 
     def force(self, source: BrokerId, target: BrokerId, verdict: Verdict, queue_length: int | None) -> None:
@@ -166,6 +186,7 @@ class World:
     def slow_down(self, client: ClientId, rate: float) -> None:
         """Let a client take at most so many publications in a second."""
         self._client_wires[client].set_shape(LinkShape(rate=rate))
+        self._clients_are_alike = False
 
     def at(self, time_ns: int, action: Callable[[Any], None], argument: Any) -> None:
         """Plan something that people will do."""
@@ -175,8 +196,9 @@ class World:
         """Let time pass until nothing is left to happen."""
         patient_until_ms = self.agenda.now_ms + _PATIENCE_MS
         while True:
-            while self.agenda.foreground:
-                self.agenda.step()
+            if self.agenda.foreground:
+                while self.agenda.foreground:
+                    self.agenda.step()
                 patient_until_ms = self.agenda.now_ms + _PATIENCE_MS
             unsettled = self._unsettled()
             if unsettled is None:
@@ -252,7 +274,7 @@ class World:
         node = self._nodes[target]
         if not node.is_alive:
             return
-        if not self.profile.brokers_take_time:
+        if not self._brokers_take_time:
             self._feed(node, sender, batch)
             return
         node.waiting.extend((sender, message) for message in batch)
@@ -269,7 +291,8 @@ class World:
     def tell(self, broker: BrokerId) -> None:
         """Let observers know what a broker has to tell, and carry out what taking from it has set free."""
         node = self._nodes[broker]
-        self._tell(node.broker)
+        if self._listens:
+            self._tell(node.broker)
         unblocked = node.broker.drain_effects()
         if unblocked is not None:
             self._carry_out(node, unblocked)
@@ -305,76 +328,117 @@ class World:
         """Plan what a broker's input asks for, and do it unless somebody further up is doing just that."""
         if effects.violation is not None:
             raise effects.violation
-        self._tell(node.broker)
-        broker = node.broker.id
-        self._work.extend((self.links.placed, (broker, placed)) for placed in effects.placed)
-        if node.broker.accepts_data != node.accepts_data:
-            node.accepts_data = node.broker.accepts_data
-            self._work.append((self.links.admission_changed, (broker,)))
-        for peer in effects.ready:
-            if isinstance(peer, ClientId):
-                self._work.append((self._pump_client_called, (peer,)))
-            else:
-                self._work.append((self.links.pump, (broker, peer)))
-        self._work.extend((self._part_with, (client,)) for client in effects.cut_off)
+        if self._listens:
+            self._tell(node.broker)
+        accepts_data = node.broker.accepts_data
+        admission_changed = accepts_data != node.accepts_data
+        node.accepts_data = accepts_data
         self._set_timer(node)
         if self.checking:
             node.broker.check()
-        self._do_work()
-
-    def _do_work(self) -> None:
-        """Do what is planned, in order; what that asks for joins the queue, however deep the cause lies."""
         if self._is_working:
-            return
+            self._work.append((node, effects, admission_changed))
+        else:
+            self._do_work(node, effects, admission_changed)
+
+    def _do_work(self, node: _Node, effects: Effects, admission_changed: bool) -> None:
+        """Do what an input asks for; what that asks for in turn is queued and done in order, however deep its cause."""
         self._is_working = True
         try:
+            self._fulfil(node, effects, admission_changed)
             while self._work:
-                action, arguments = self._work.popleft()
-                action(*arguments)
+                self._fulfil(*self._work.popleft())
         finally:
             self._is_working = False
+
+    def _fulfil(self, node: _Node, effects: Effects, admission_changed: bool) -> None:
+        """Return credit, let links and clients take what is ready for them, and part with clients."""
+        if self._returns_credit:
+            for placed in effects.placed:
+                self.links.placed(node.id, placed)
+        if admission_changed:
+            self.links.admission_changed(node.id)
+        clients: list[ClientId] = []
+        for peer in effects.ready:
+            if isinstance(peer, ClientId):
+                clients.append(peer)
+                continue
+            if clients:
+                self._pump_clients(node, clients)
+                clients = []
+            self.links.pump(node.id, peer)
+        if clients:
+            self._pump_clients(node, clients)
+        for client in effects.cut_off:
+            self._part_with(client)
 
     def _part_with(self, client: ClientId) -> None:
         if client in self._client_wires:
             self.detach(client)
 
-    def _pump_client_called(self, client: ClientId) -> None:
-        wire = self._client_wires.get(client)
-        if wire is not None:
-            self._pump_client(wire)
+    # How messages reach clients.
 
-    def _pump_client(self, wire: Wire) -> None:
-        """Let the link to a client take all that it can carry now."""
-        assert isinstance(wire.target, ClientId)
-        if self._client_wires.get(wire.target) is not wire:
-            return  # The client has left; another of its name has a wire of its own.
-        broker = self._nodes[wire.source].broker
-        now_ms = self.agenda.now_ms
+    def _pump_clients(self, node: _Node, clients: Sequence[ClientId]) -> None:
+        """Let the links to some clients of a broker take all that they can carry now."""
+        if self._clients_are_alike:
+            arrivals = node.broker.take_for_clients(clients, self.agenda.now_ms)
+            if arrivals:
+                arrival_ns = self.agenda.now_ns + self._client_delay_ns
+                self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_clients, (node.id, arrivals))
+            return
+        departures = _Departures(node.id)
+        for client in clients:
+            wire = self._client_wires.get(client)
+            if wire is not None:
+                self._pump_client(node.broker, client, wire, departures)
+        self._enter_departures(departures)
+
+    def _on_free(self, wires: Sequence[Wire]) -> None:
+        """Let wires to clients of one broker, all of which are free now, take what they can carry."""
+        departures = _Departures(wires[0].source)
+        for wire in wires:
+            client = wire.target
+            assert isinstance(client, ClientId)
+            # If the client has left, another of its name has a wire of its own.
+            if self._client_wires.get(client) is wire:
+                self._pump_client(self._nodes[wire.source].broker, client, wire, departures)
+        self._enter_departures(departures)
+
+    def _pump_client(self, broker: Broker, client: ClientId, wire: Wire, departures: _Departures) -> None:
+        agenda = self.agenda
         if not wire.interval_ns and not self.profile.bandwidth_mbit_s:
-            self._send_to_client(wire, take_all(broker, wire.target, now_ms), 0)
+            self._send_to_client(client, wire, broker.take_all(client, agenda.now_ms), 0, departures)
             return
-        self._send_to_client(wire, take_all(broker, wire.target, now_ms, CONTROL_ONLY), 0)
-        if self.agenda.now_ns < wire.free_at_ns:
+        self._send_to_client(client, wire, broker.take_all(client, agenda.now_ms, CONTROL_ONLY), 0, departures)
+        if agenda.now_ns < wire.free_at_ns:
             return
-        message = broker.take(wire.target, now_ms)
+        message = broker.take(client, agenda.now_ms)
         if message is not None:
             occupied_ns = occupation_ns(wire, self.profile, message)
-            wire.free_at_ns = self.agenda.now_ns + occupied_ns
-            self._send_to_client(wire, [message], occupied_ns)
-            self.agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._pump_client, wire)
+            wire.free_at_ns = agenda.now_ns + occupied_ns
+            self._send_to_client(client, wire, [message], occupied_ns, departures)
+            departures.wires.setdefault(wire.free_at_ns, []).append(wire)
 
-    def _send_to_client(self, wire: Wire, batch: Sequence[Message], occupied_ns: int) -> None:
+    def _send_to_client(
+        self, client: ClientId, wire: Wire, batch: Sequence[Message], occupied_ns: int, departures: _Departures
+    ) -> None:
         if batch:
             arrival_ns = plan_arrival(wire, self, batch, occupied_ns)
-            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_client, (wire, batch))
+            departures.arrivals.setdefault(arrival_ns, []).append((client, batch))
 
-    def _reach_client(self, arrival: tuple[Wire, Sequence[ClientReply]]) -> None:
-        wire, batch = arrival
-        assert isinstance(wire.target, ClientId)
-        now_ms = self.agenda.now_ms
-        for reply in batch:
-            for observer in self._observers:
-                observer.on_reply(wire.target, wire.source, reply, now_ms)
+    def _enter_departures(self, departures: _Departures) -> None:
+        for arrival_ns, arrivals in departures.arrivals.items():
+            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_clients, (departures.source, arrivals))
+        for free_at_ns, wires in departures.wires.items():
+            self.agenda.enter(free_at_ns, Priority.LINK_FREE, self._on_free, wires)
+
+    def _reach_clients(self, arrival: tuple[BrokerId, Sequence[ForClient]]) -> None:
+        source, arrivals = arrival
+        now_ms, observers = self.agenda.now_ms, self._observers
+        for client, batch in arrivals:
+            for reply in batch:
+                for observer in observers:
+                    observer.on_reply(client, source, reply, now_ms)
 
     def _tell(self, broker: Broker) -> None:
         facts = broker.drain_facts()

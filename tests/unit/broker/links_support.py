@@ -117,7 +117,7 @@ def taken(broker: OctopiaBroker, target: str, now_ms: float = 0.0, classes: int 
 
 def silence(broker: OctopiaBroker) -> None:
     """Take all that waits, and forget it."""
-    for each in broker.state.queues:
+    for each in (*broker.state.queues, *broker.state.clients):
         taken(broker, str(each))
 
 

@@ -113,7 +113,7 @@ class TestLeaving:
         join(broker, "C", want(0, "x > 0"))
         broker.receive(at("a.1"), [publish("a.1", 0, x=1)], 0.0)
         broker.detach(C, 0.0)
-        assert C not in broker.state.queues
+        assert C not in broker.state.waiting
         join(broker, "C", want(0, "x > 0"))
         assert take_all(broker, C) == []
 
@@ -188,7 +188,7 @@ class TestSlowClientThatIsCutOff:
         arrive(broker, 0, 1, 2, 3)
         broker.detach(SLOW, 0.0)
         broker.check()
-        assert SLOW not in broker.state.queues
+        assert SLOW not in broker.state.waiting
 
 
 class TestSlowClientThatDropsTheOldest:

@@ -7,7 +7,6 @@ import pytest
 
 from octopia.broker import ClusterIndexVector, OctopiaBroker, invariants
 from octopia.broker.messages import CivSet, Deliver, Version
-from octopia.broker.queues import OutputQueue
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import parse_filter
 from octopia.errors import InvariantBroken
@@ -64,15 +63,15 @@ def forge_last_hop(broker: OctopiaBroker) -> None:
 def overfill(broker: OctopiaBroker) -> None:
     some = publish("b.1", 0, x=1)
     for _ in range(3):
-        broker.state.queues[P].put_data(Deliver(some.id, some.publication, (0,), 0, 0.0), 0, 0.0)
+        broker.state.queue_of(P).deliveries.append(Deliver(some.id, some.publication, (0,), 0, 0.0))
 
 
 def leave_a_queue_behind(broker: OctopiaBroker) -> None:
-    broker.state.queues[ClientId("ghost")] = OutputQueue(10.0, 50.0)
+    broker.state.queue_of(ClientId("ghost")).lost = 1
 
 
 def forget_a_handle(broker: OctopiaBroker) -> None:
-    broker.state.clients[P].handles.clear()
+    broker.state.subscribers.clear()
 
 
 CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
@@ -110,8 +109,9 @@ CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
         "tables hold 0 subscriptions of clients, but clients issued 1",
         lambda broker: broker.state.prt.remove(SubscriptionId(at("b.1"), 1, 0)),
     ),
-    ("do not mirror its subscriptions", forget_a_handle),
+    ("do not mirror the subscriptions of clients", forget_a_handle),
     ("3 deliveries wait for client P, more than the 2 allowed", overfill),
+    ("an empty queue for client P", lambda broker: broker.state.queue_of(P)),
     ("a queue for client ghost, which is not attached", leave_a_queue_behind),
     ("with 6 hops, beyond the limit", lambda broker: queue_up(broker, "a.1", None, hop=6)),
     ("with an empty CIV", lambda broker: queue_up(broker, "a.1", "000")),

@@ -215,7 +215,7 @@ class TestTime:
 
 def silence_control(broker: OctopiaBroker) -> None:
     """Take what is not a publication, and forget it."""
-    for each in broker.state.queues:
+    for each in (*broker.state.queues, *broker.state.clients):
         while broker.take(each, 0.0, 0) is not None:
             pass
 

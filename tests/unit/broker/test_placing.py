@@ -310,7 +310,7 @@ class TestCopiesStayAsDecided:
 
 def silence_control(broker: OctopiaBroker) -> None:
     """Take all control messages, and forget them."""
-    for each in broker.state.queues:
+    for each in (*broker.state.queues, *broker.state.clients):
         while broker.take(each, 0.0, CONTROL_ONLY) is not None:
             pass
 

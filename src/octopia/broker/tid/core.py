@@ -50,6 +50,7 @@ from octopia.broker.interface import (
     ALL_CLASSES,
     Effects,
     Fact,
+    ForClient,
     Overflow,
     Placed,
     Routed,
@@ -89,6 +90,8 @@ VERBS: clients.Verbs[TidState] = clients.Verbs(
 
 class TidBroker:
     """A broker that routes by tree ids, statically (TID-S) or dynamically (TID-D)."""
+
+    __slots__ = ("_state",)
 
     def __init__(
         self,
@@ -143,6 +146,14 @@ class TidBroker:
     def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
         """Take the next message for a link: control first, then data, if the mask lets class 0 through."""
         return self._state.take(peer, now_ms, classes)
+
+    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
+        """Take all that may go over a link now."""
+        return self._state.take_all(peer, now_ms, classes)
+
+    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
+        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
+        return self._state.take_for_clients(clients, now_ms)
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
@@ -199,7 +210,7 @@ class TidBroker:
 
     def waits_for(self, peer: Peer) -> int:
         """Count the publications that wait for a link."""
-        return len(self._state.queues[peer])
+        return self._state.waits_for(peer)
 
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table: bound copies in the PRT; this broker has no CLT."""

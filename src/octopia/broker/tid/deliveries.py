@@ -21,10 +21,9 @@ REMEMBERED_PUBLICATIONS = 65_536
 
 def deliver_locally(state: TidState, publication: TidPublish, matched: Sequence[BoundCopy]) -> None:
     """Queue one delivery for each interested client, naming all of its matching subscriptions that lack it."""
-    local = {copy.subscription: copy.last_hop for copy in matched if isinstance(copy.last_hop, ClientId)}
+    local = sorted(copy.subscription for copy in matched if isinstance(copy.last_hop, ClientId))
     if state.is_dynamic and local:
-        new = _note_delivered(state, publication, list(local))
-        local = {subscription: local[subscription] for subscription in new}
+        local = _note_delivered(state, publication, local)
     deliver_to(state, publication, local)
 
 

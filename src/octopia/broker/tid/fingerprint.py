@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from octopia.broker.fingerprint import describe_client, describe_queue, describe_settings, digest
+from octopia.broker.fingerprint import describe_clients, describe_queue, describe_settings, digest
 from octopia.broker.tid.state import TidState
 
 
@@ -37,10 +37,7 @@ def describe(state: TidState) -> list[Any]:
             [subscription.id, subscription.interest, str(subscription.subscriber)]
             for subscription in sorted(state.unbound, key=lambda subscription: subscription.id)
         ],
-        [
-            [str(peer), describe_queue(queue, state.now_ms)]
-            for peer, queue in sorted(state.queues.items(), key=lambda item: str(item[0]))
-        ],
-        [[str(client), describe_client(known)] for client, known in sorted(state.clients.items())],
+        [[str(peer), describe_queue(queue, state.now_ms)] for peer, queue in sorted(state.queues.items())],
+        describe_clients(state),
         list(state.delivered.items()),
     ]

@@ -57,7 +57,7 @@ def _copy_violations(state: TidState, copy: BoundCopy) -> Iterator[str]:
         yield f"{bound} came from {copy.last_hop}, which is nearer to the publisher"
     if isinstance(copy.last_hop, ClientId) != (copy.subscription.host_broker == state.id):
         yield f"{bound} came from {copy.last_hop}, which does not fit its host broker"
-    if copy.last_hop not in state.queues:
+    if copy.last_hop not in state.queues and copy.last_hop not in state.clients:
         yield f"{bound} came from {copy.last_hop}, which is not a neighbour"
     if copy not in state.prt.copies_of(copy.subscription):
         yield f"{bound} cannot be found by its subscription"

@@ -50,7 +50,7 @@ class TidUnsubscribe(msgspec.Struct, frozen=True, tag=True):
     id: SubscriptionId
 
 
-class TidPublish(msgspec.Struct, frozen=True, tag=True):
+class TidPublish(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication on its way along the tree of ``tid``; ``hop`` counts the links between brokers it has crossed."""
 
     kind: ClassVar[MessageKind] = MessageKind.PUBLICATION

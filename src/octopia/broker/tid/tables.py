@@ -162,7 +162,7 @@ class Prt:
             self._remove(copy)
 
     def matching(self, publication: Publication, tid: Tid) -> list[BoundCopy]:
-        """Return the copies bound to ``tid`` that match ``publication``, by subscription."""
+        """Return the copies bound to ``tid`` that match ``publication``, in no particular order."""
         tree = self._trees.get(tid)
         return [tree.copies[each] for each in tree.matcher.match(publication).local] if tree else []
 

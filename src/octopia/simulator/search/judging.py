@@ -52,6 +52,8 @@ class Judge:
             for peer, queue in broker.state.queues.items():
                 if not queue.is_empty or queue.is_down:
                     yield f"the queue from {broker.id} to {peer} is never emptied"
+            for client in broker.state.waiting:
+                yield f"the queue from {broker.id} to {client} is never emptied"
 
     def _subscriptions(
         self, state: State, brokers: dict[BrokerId, OctopiaBroker]

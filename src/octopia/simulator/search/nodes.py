@@ -195,7 +195,7 @@ class Nodes:
         if node.broker is not None:
             queues = node.broker.state.queues
             for each, queue in queues.items():
-                queues[each] = self._parts.setdefault(digest([type(each).__name__, queue]), queue)
+                queues[each] = self._parts.setdefault(digest(["neighbour", queue]), queue)
 
 
 def _essence(node: Node) -> list[Any]:
