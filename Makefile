@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
+KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 
 .PHONY: demo test check bench soak clean
 
@@ -21,16 +22,18 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
+	$(BIN)/python benchmarks/subscribing.py
 	$(BIN)/python benchmarks/simulator.py
 
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m soak --timeout 0
 
-$(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/kernel.p*)
+$(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/*.pxd) $(KERNEL)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -c 'from octopia.matching import IS_COMPILED; IS_COMPILED or print("OctopiA: no C compiler was found, so the matching kernel runs as plain Python: the same answers, slowly.")'
 	touch $@
 
 clean:

@@ -1,19 +1,31 @@
-"""Builds the matching kernel with Cython where that is possible; without a C compiler the package works all the same.
+"""Builds the kernel of the matching index with Cython where that is possible; without, the package works all the same.
 
-All other metadata stands in pyproject.toml.
+The kernel is three modules that share C types, so either all of them are compiled or none. All other metadata stands in
+pyproject.toml.
 """
 
+import pathlib
+import sys
+
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+MODULES = ("strings", "blocks", "probes")
 
 
 def kernel():
-    """Return the extension module, marked optional, or nothing where Cython is missing."""
+    """Return the extension modules, marked optional, or nothing where Cython is missing."""
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
     modules = cythonize(
-        [Extension("octopia.matching.kernel", ["src/octopia/matching/kernel.py"], extra_compile_args=["-O3", "-g0"])],
+        [
+            Extension(
+                f"octopia.matching.{name}", [f"src/octopia/matching/{name}.py"], extra_compile_args=["-O3", "-g0"]
+            )
+            for name in MODULES
+        ],
         compiler_directives={
             "language_level": 3,
             "annotation_typing": False,
@@ -31,4 +43,30 @@ def kernel():
     return modules
 
 
-setup(ext_modules=kernel())
+class AllOrNothing(build_ext):
+    """Builds all modules or, with a word about it, none: a part of them would not fit the rest."""
+
+    def run(self):
+        """Build, and take back what was built if something is missing."""
+        self.forget()
+        super().run()
+        if not all(any(place.exists() for place in self.places(each)) for each in self.extensions):
+            self.forget()
+            sys.stderr.write(
+                "OctopiA: the matching kernel was not compiled (is there a C compiler?); "
+                "it will run as plain Python, with the same answers, slowly.\n"
+            )
+
+    def forget(self):
+        """Remove all compiled modules, those of an earlier build among them."""
+        for extension in self.extensions:
+            for place in self.places(extension):
+                place.unlink(missing_ok=True)
+
+    def places(self, extension):
+        """Return where a module may be built: in the build directory, or beside its source."""
+        name = self.get_ext_filename(extension.name)
+        return [pathlib.Path(self.build_lib, name), pathlib.Path("src", name)]
+
+
+setup(ext_modules=kernel(), cmdclass={"build_ext": AllOrNothing})

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from octopia.matching import Match
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "matching.py"
 TINY = ["--sizes", "200", "--publications", "64", "--json"]
 
@@ -33,7 +35,12 @@ def test_every_workload_is_measured_and_checked(benchmark: ModuleType, capsys: p
 
 
 def test_it_fails_loudly_if_a_match_is_missing(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = benchmark._ids
-    monkeypatch.setattr(benchmark, "_ids", lambda matcher, publication: right(matcher, publication)[1:])
+    right = benchmark.IndexSubscriptions.match
+
+    def wrong(self: object, publication: object) -> Match:
+        found = right(self, publication)
+        return Match(found.links, found.local[1:])
+
+    monkeypatch.setattr(benchmark.IndexSubscriptions, "match", wrong)
     with pytest.raises(SystemExit, match="WRONG"):
         benchmark.main([*TINY, "--workloads", "W2"])

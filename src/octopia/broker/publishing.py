@@ -81,7 +81,7 @@ def route_from_client(
 def route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
     """Route a publication that came from a neighbour, and return its copies."""
     if match.local:
-        deliver_to(state, publication, match.local)
+        deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
     alinks = match.links
@@ -107,7 +107,7 @@ def _route_at_host(
     wanted = Wanted(match.links, advertisement_civ.without_bit(state.cluster))
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    deliver_to(state, publication, match.local)
+    deliver_to(state, publication, state.prt.named(match.local))
     return _decide(state, publisher, publication, wanted, router, match, advertisements)
 
 
@@ -176,7 +176,7 @@ def _story(
         source,
         tuple(entry.id for entry in advertisements),
         wanted.alinks,
-        tuple(sorted(match.local)),
+        tuple(sorted(state.prt.named(match.local))),
         wanted.targets,
         views,
         decision,

@@ -10,7 +10,7 @@ A table keeps what the paper stores; questions of content go to the matcher behi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -113,10 +113,11 @@ class Clt:
 class Prt:
     """The Publication Routing Table."""
 
-    __slots__ = ("_entries", "_matcher")
+    __slots__ = ("_by_number", "_entries", "_matcher")
 
     def __init__(self, matcher: Subscriptions):
         self._entries: dict[SubscriptionId, PrtEntry] = {}
+        self._by_number: dict[int, SubscriptionId] = {}
         self._matcher = matcher
 
     def __len__(self) -> int:
@@ -139,12 +140,16 @@ class Prt:
     def add(self, entry: PrtEntry) -> None:
         """Store a new entry."""
         self._entries[entry.id] = entry
-        self._matcher.add(entry.id, entry.interest, entry.last_hop)
+        self._by_number[self._matcher.add(entry.id, entry.interest, entry.last_hop)] = entry.id
 
     def remove(self, subscription: SubscriptionId) -> PrtEntry:
         """Remove and return an entry."""
-        self._matcher.remove(subscription)
+        del self._by_number[self._matcher.remove(subscription)]
         return self._entries.pop(subscription)
+
+    def named(self, numbers: Iterable[int]) -> list[SubscriptionId]:
+        """Return the subscriptions that a match names by their numbers."""
+        return list(map(self._by_number.__getitem__, numbers))
 
     def match_many(self, publications: list[Publication]) -> list[Match]:
         """Return, for each publication, the links and the local subscriptions that want it, these in any order."""

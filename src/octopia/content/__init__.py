@@ -17,7 +17,7 @@ from octopia.content.expressions import (
     normalise,
     to_expression,
 )
-from octopia.content.filters import Disjunction, Filter
+from octopia.content.filters import Disjunction, Filter, group_by_attribute
 from octopia.content.language import TextForm, format_expression, format_filter, parse_expression, parse_filter
 from octopia.content.predicates import Operator, Predicate, contains, like, negate, suffix
 from octopia.content.publications import Publication
@@ -25,11 +25,12 @@ from octopia.content.relations import Mismatch, conforms, covers, explain_mismat
 from octopia.content.values import Value, ValueType, value_type
 
 __all__ = [
+    "FALSE",
+    "TRUE",
     "And",
     "Constant",
     "Disjunction",
     "Expression",
-    "FALSE",
     "Filter",
     "Mismatch",
     "Not",
@@ -37,7 +38,6 @@ __all__ = [
     "Or",
     "Predicate",
     "Publication",
-    "TRUE",
     "TextForm",
     "Value",
     "ValueType",
@@ -48,6 +48,7 @@ __all__ = [
     "explain_mismatch",
     "format_expression",
     "format_filter",
+    "group_by_attribute",
     "intersects",
     "like",
     "matches",

@@ -1,14 +1,15 @@
 """Which values can satisfy several predicates on one attribute.
 
 This is the reasoning below ``intersects`` and ``covers``. ``possible`` may say yes where no value exists (string
-patterns against each other, the gap between two neighbouring doubles), but never says no where one does: a wrong no
-would lose publications. It knows three ways to say no. No value of the type can satisfy one of the predicates. A
-finite number of candidates is left (from =, IN, booleans, or a range shrunk to a point), and none passes all the
-predicates. Or the range is empty, or lies within a negated prefix, or the texts contradict each other.
+patterns against each other), but never says no where one does: a wrong no would lose publications. It knows three ways
+to say no. No value of the type can satisfy one of the predicates. A finite number of candidates is left (from =, IN,
+booleans, or a range shrunk to a point), and none passes all the predicates. Or the range is empty, or lies within a
+negated prefix, or the texts contradict each other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,14 +99,27 @@ class _Span:
         return self.high is not None and self.low[0] == self.high[0] and self.high[1] and not self.low[1]
 
     def is_empty(self) -> bool:
-        if self.high is None or self.low[0] < self.high[0]:
+        if self.high is None:
             return False
+        if self.low[0] < self.high[0]:
+            is_open = self.low[1] and not self.high[1]
+            return is_open and _are_neighbours(self.low[0], self.high[0])
         return not self.is_point()
 
     def lies_within(self, other: _Span) -> bool:
         if self.low < other.low:
             return False
         return other.high is None or (self.high is not None and self.high <= other.high)
+
+
+def _are_neighbours(low: Any, high: Any) -> bool:
+    """Tell whether no integer and no double lies between two numbers, or no string between two strings."""
+    if isinstance(low, str):
+        return bool(high == low + "\0")
+    above = float(low)
+    if above <= low:
+        above = math.nextafter(above, math.inf)
+    return bool(above >= high and (math.isinf(low) or math.floor(low) + 1 >= high))
 
 
 _WIDEST = {

@@ -38,12 +38,12 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
     @functools.cached_property
     def by_attribute(self) -> Mapping[str, tuple[Predicate, ...]]:
         """The predicates by attribute, in the order of the filter."""
-        return _by_attribute(self.predicates)
+        return group_by_attribute(self.predicates)
 
     @functools.cached_property
     def required(self) -> Mapping[str, tuple[Predicate, ...]]:
         """The predicates that need their attribute to be there (all but ABSENT), by attribute."""
-        return _by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)
+        return group_by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)
 
     def attributes(self) -> tuple[str, ...]:
         """Return the attributes that the filter mentions, each once, in its order."""
@@ -83,7 +83,8 @@ def check_filter_count(count: int) -> None:
         raise FilterTooLarge(f"expected at most {DISJUNCTION_FILTERS_MAX} filters in the normal form, got {count}")
 
 
-def _by_attribute(predicates: Iterable[Predicate]) -> dict[str, tuple[Predicate, ...]]:
+def group_by_attribute(predicates: Iterable[Predicate]) -> dict[str, tuple[Predicate, ...]]:
+    """Return predicates by attribute, in their order."""
     grouped: dict[str, tuple[Predicate, ...]] = {}
     for each in predicates:
         grouped[each.attribute] = (*grouped.get(each.attribute, ()), each)

@@ -1,29 +1,38 @@
 """The matching index: exact segment bitmaps over the subscriptions and advertisements of a broker.
 
-The slots of each link lie in blocks of their own (``store``), and one probe a publication is asked of all of them
-(``kernel``): a link is done at its first hit, names are gathered for local clients only. Questions about filters work
-alike: a filter picks rows and intervals that rule most slots out, and the relations of ``octopia.content`` judge the
-rest, so that the index answers as the scan does.
+Filters lie in slots of a ``store``. One probe a publication is asked of all of them (``probes``): a link is done at its
+first hit, names are gathered for local clients only. Questions about filters work alike: a filter picks rows and
+intervals that rule most slots out. Where these tell everything (closed ranges, single strings) the answer stands; the
+relations of ``octopia.content`` judge the rest, so that the index answers as the scan does.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from octopia.content import Disjunction, Filter, Publication, conforms, covers, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
-from octopia.matching import kernel
+from octopia.matching import probes
+from octopia.matching.blocks import Column
 from octopia.matching.interface import Match, MatcherFactory
-from octopia.matching.layout import CONTAINS, IS_ABSENT, IS_NEEDED, OVERLAPS, WITHIN
-from octopia.matching.shapes import is_plain, shape_of
-from octopia.matching.store import Place, Store
-
-_LOCAL = "local clients"
+from octopia.matching.layout import CONTAINS, IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS, WITHIN
+from octopia.matching.numbering import Numbering
+from octopia.matching.shapes import Shape, question_of
+from octopia.matching.store import Store
 
 FEW = 48
 """Up to so many entries, looking at each is faster than any index, and takes no memory."""
+
+MOST_LINK_SETS = 4096
+"""How many sets of links are kept as tuples, ready for matches."""
+
+_ALL = 1 << 62
 _NOTHING = Disjunction()
+
+_Places = tuple[int, ...]
+_Entry = tuple[Disjunction, Peer, int]
 
 
 class IndexSubscriptions:
@@ -31,11 +40,11 @@ class IndexSubscriptions:
 
     __slots__ = (
         "_entries",
-        "_link_blocks",
-        "_links",
-        "_local_blocks",
-        "_local_blocks",
-        "_odd",
+        "_groups",
+        "_link_sets",
+        "_members",
+        "_names",
+        "_numbering",
         "_places",
         "_possible",
         "_probe",
@@ -43,95 +52,121 @@ class IndexSubscriptions:
         "_store",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, entries: dict[SubscriptionId, _Entry] | None = None, numbering: Numbering | None = None):
+        """Make an empty index, or one of entries that have their numbers already."""
         self._store = Store()
-        self._entries: dict[SubscriptionId, tuple[Disjunction, Peer]] = {}
-        self._places: dict[SubscriptionId, list[Place]] = {}
-        self._links: dict[BrokerId, int] = {}
-        self._link_blocks: list[tuple[BrokerId, list[kernel.Block]]] = []
-        self._local_blocks = self._store.blocks(_LOCAL)
+        self._entries = entries or {}
+        self._numbering = numbering or Numbering()
+        self._names = cast("list[SubscriptionId]", self._numbering.names)
+        self._places: dict[int, _Places] = {}
+        self._groups: dict[BrokerId, int] = {}
+        self._members = [0]
+        self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
-        self._probe = kernel.Probe()
+        self._probe = probes.Probe()
         self._possible: dict[SubscriptionId, bool] = {}
-        self._odd: dict[SubscriptionId, None] = {}
+        self._place_all()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_subscriptions, (self._entries,)
+        return _restore_subscriptions, (self._entries, self._numbering)
 
-    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
-        """Store a subscription."""
-        self._entries[subscription] = (interest, link)
+    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> int:
+        """Store a subscription, and return its number."""
+        number = self._numbering.take(subscription)
+        self._entries[subscription] = entry = (interest, link, number)
         if self._places:
-            self._place(subscription, interest, link)
-        elif len(self._entries) > FEW:
-            for name, entry in self._entries.items():
-                self._place(name, *entry)
+            self._place(*entry)
+        else:
+            self._place_all()
+        return number
 
-    def _place(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
-        group = link if isinstance(link, BrokerId) else _LOCAL
-        self._places[subscription] = [self._store.add(group, subscription, each) for each in interest.filters]
-        self._repeats += len(interest.filters) > 1
-        if not all(map(is_plain, interest.filters)):
-            self._odd[subscription] = None
-        if isinstance(link, BrokerId):
-            self._links[link] = self._links.get(link, 0) + 1
-            if self._links[link] == 1:
-                self._list_links()
+    def _place_all(self) -> None:
+        """Begin to use rows, if there are more than a few entries."""
+        if len(self._entries) > FEW:
+            for each in self._entries.values():
+                self._place(*each)
 
-    def remove(self, subscription: SubscriptionId) -> None:
-        """Forget a stored subscription."""
-        interest, link = self._entries.pop(subscription)
+    def _place(self, interest: Disjunction, link: Peer, number: int) -> None:
+        group = self._group(link)
+        self._members[group] += 1
+        if self._members[group] == 1:
+            self._expect_groups()
+        add = self._store.add
+        if len(interest.filters) == 1:
+            self._places[number] = (add(group, number, interest.filters[0]),)
+        else:
+            self._places[number] = tuple([add(group, number, each) for each in interest.filters])
+            self._repeats += len(interest.filters) > 1
+
+    def _group(self, link: Peer) -> int:
+        if not isinstance(link, BrokerId):
+            return LOCAL
+        group = self._groups.get(link)
+        if group is None:
+            group = self._groups[link] = len(self._members)
+            self._members.append(0)
+        return group
+
+    def _expect_groups(self) -> None:
+        self._probe.expect_groups(len(self._members), sum(map(bool, self._members[1:])))
+        self._link_sets.clear()
+
+    def remove(self, subscription: SubscriptionId) -> int:
+        """Forget a stored subscription, and return the number that it had."""
+        interest, link, number = self._entries.pop(subscription)
         self._possible.pop(subscription, None)
-        if not self._places:
-            return
-        for place in self._places.pop(subscription):
-            self._store.remove(place)
-        self._odd.pop(subscription, None)
-        self._repeats -= len(interest.filters) > 1
-        if isinstance(link, BrokerId):
-            self._links[link] -= 1
-            if not self._links[link]:
-                del self._links[link]
-                self._list_links()
+        self._numbering.give_back(number)
+        if self._places:
+            self._displace(interest, link, number)
+        return number
 
-    def _list_links(self) -> None:
-        """Keep the links in the order in which matches name them, each with its blocks."""
-        self._link_blocks = [(link, self._store.blocks(link)) for link in sorted(self._links)]
+    def _displace(self, interest: Disjunction, link: Peer, number: int) -> None:
+        for place in self._places.pop(number):
+            self._store.remove(place)
+        self._store.odd.pop(number, None)
+        self._repeats -= len(interest.filters) > 1
+        group = self._group(link)
+        self._members[group] -= 1
+        if not self._members[group]:
+            self._expect_groups()
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that want ``publication``."""
-        probe = self._probe
-        if not self._places or not kernel.fill(probe, self._store.column_list, publication.attributes):
+        if not self._places:
             return self._scan(publication)
-        links = [link for link, own in self._link_blocks if kernel.any_match(own, probe)]
-        found: list[SubscriptionId] = []
-        kernel.collect_matches(self._local_blocks, probe, found)
+        probe, store = self._probe, self._store
+        hits = probes.match(probe, store.column_list, publication.attributes, store.blocks)
+        if hits is None:
+            return self._scan(publication)
+        links = self._link_sets.get(hits)
+        if links is None:
+            links = self._link_set(hits)
+        found = probe.numbers()
         if self._repeats:
-            found = list(dict.fromkeys(found))
-        return Match(tuple(links), tuple(sorted(found)))
-
-    def local_ids(self, publication: Publication) -> list[SubscriptionId]:
-        """Return the local subscriptions that want ``publication``, in no particular order."""
-        if not self._places or not kernel.fill(self._probe, self._store.column_list, publication.attributes):
-            return list(self._scan(publication).local)
-        found: list[SubscriptionId] = []
-        kernel.collect_matches(self._local_blocks, self._probe, found)
-        return list(dict.fromkeys(found)) if self._repeats else found
+            found = array("q", dict.fromkeys(found))
+        return Match(links, found)
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return ``match`` of each."""
-        return [self.match(publication) for publication in publications]
+        return list(map(self.match, publications))
+
+    def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
+        """Return the links whose groups were hit, in order."""
+        if len(self._link_sets) >= MOST_LINK_SETS:
+            self._link_sets.clear()
+        self._link_sets[hits] = links = tuple(sorted(link for link, group in self._groups.items() if hits[group]))
+        return links
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
         """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
-        return sorted(dict.fromkeys(self._intersecting(advertisement)))
+        return sorted(dict.fromkeys(self._intersecting(advertisement, _ALL)))
 
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Tell whether some subscription intersects ``advertisement``."""
-        return next(self._intersecting(advertisement), None) is not None
+        return next(self._intersecting(advertisement, 1), None) is not None
 
     def covering(self, interest: Disjunction) -> list[SubscriptionId]:
         """Return, in order of ids, the subscriptions that cover ``interest``."""
@@ -152,57 +187,72 @@ class IndexSubscriptions:
         """Return how many bytes the rows and intervals take."""
         return self._store.size_bytes()
 
+    @property
+    def _odd(self) -> dict[SubscriptionId, None]:
+        """Those that have to be judged one by one when a whole filter is asked about."""
+        return {self._names[number]: None for number in self._store.odd}
+
     def _scan(self, publication: Publication) -> Match:
         """Look at every entry: where there are few, and for integers that no double can stand for."""
-        wanted = [(name, link) for name, (interest, link) in self._entries.items() if matches(interest, publication)]
+        wanted = [(number, link) for interest, link, number in self._entries.values() if matches(interest, publication)]
         links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
-        local = [name for name, link in wanted if not isinstance(link, BrokerId)]
-        return Match(tuple(sorted(links)), tuple(sorted(local)))
+        local = [number for number, link in wanted if not isinstance(link, BrokerId)]
+        return Match(tuple(sorted(links)), tuple(local))
 
-    def _intersecting(self, advertisement: Disjunction) -> Iterator[SubscriptionId]:
+    def _intersecting(self, advertisement: Disjunction, enough: int) -> Iterator[SubscriptionId]:
         # What rows and intervals cannot be asked about as a whole is asked one by one.
-        is_plain_all = bool(self._places) and all(map(is_plain, advertisement.filters))
+        is_plain_all = bool(self._places) and _are_plain(advertisement)
+        for offer in advertisement.filters if is_plain_all else ():
+            is_exact = self._probe_offer(offer)
+            sure, unsure = _collect(self._store, self._probe, enough, is_exact=is_exact)
+            for number in sure:
+                yield self._names[number]
+            for number, interest in unsure:
+                if intersects(Disjunction((offer,)), Disjunction((interest,))):
+                    yield self._names[number]
         for name in self._odd if is_plain_all else self._entries:
             if intersects(advertisement, self._entries[name][0]):
                 yield name
-        for offer in advertisement.filters if is_plain_all else ():
-            alone = Disjunction((offer,))
-            self._probe_offer(offer)
-            for name, interest in _candidates(self._store.all_blocks(), self._probe):
-                if intersects(alone, Disjunction((interest,))):
-                    yield name
 
-    def _probe_offer(self, offer: Filter) -> None:
-        """Rule out what requires an undeclared attribute, or other values of a declared one."""
-        probe = self._probe
+    def _probe_offer(self, offer: Filter) -> bool:
+        """Rule out what requires an undeclared attribute, or other values of a declared one.
+
+        Return whether the probe says all that the offer does.
+        """
+        probe, shapes = self._probe, question_of(offer).shapes
         probe.clear({}, len(self._store.column_list))
+        is_exact = True
         for column in self._store.column_list:
-            if column.name not in offer.by_attribute:
+            shape = shapes.get(column.name)
+            if shape is None:
                 probe.ask(column.number, IS_ABSENT)
             else:
-                _ask_values(probe, column, offer, OVERLAPS)
+                is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+        return is_exact
 
     def _ask(self, interest: Filter, kind: int) -> Iterator[SubscriptionId]:
         """Yield the subscriptions with a slot that may cover a filter (CONTAINS), or be covered by it (WITHIN)."""
-        if not self._places or not is_plain(interest):
+        if not self._places or not question_of(interest).is_plain:
             return iter(self._entries)
-        probe = self._probe
+        probe, shapes = self._probe, question_of(interest).shapes
+        if kind == WITHIN and any(name not in self._store.columns for name in shapes):
+            return iter(())
         probe.clear({}, 2 * len(self._store.column_list))
         for column in self._store.column_list:
-            required = column.name in interest.required
-            if kind == CONTAINS and not required:
-                probe.ask(column.number, IS_ABSENT)
-            elif required:
-                if kind == WITHIN:
-                    probe.ask(column.number, IS_NEEDED)
-                _ask_values(probe, column, interest, kind)
-        if kind == WITHIN and any(name not in self._store.columns for name in interest.required):
-            return iter(())
-        return (name for name, _ in _candidates(self._store.all_blocks(), probe))
+            shape = shapes.get(column.name)
+            if shape is None:
+                if kind == CONTAINS:
+                    probe.ask(column.number, IS_ABSENT)
+                continue
+            if kind == WITHIN:
+                probe.ask(column.number, IS_NEEDED)
+            _ask_values(self._store, probe, column, shape, kind)
+        _, found = _collect(self._store, probe, _ALL, is_exact=False)
+        return (self._names[number] for number, _ in found)
 
     def _impossible(self) -> list[SubscriptionId]:
         """Return the subscriptions with a filter that matches nothing: those are covered by anything."""
-        for name, (interest, _) in self._entries.items():
+        for name, (interest, _, _) in self._entries.items():
             if name not in self._possible:
                 parts = [covers(_NOTHING, Disjunction((each,))) for each in interest.filters]
                 self._possible[name] = bool(parts) and not any(parts)
@@ -212,108 +262,133 @@ class IndexSubscriptions:
 class IndexAdvertisements:
     """Advertisements in an index; those of one publisher are few, so that they are also kept by link."""
 
-    __slots__ = ("_by_link", "_entries", "_odd", "_places", "_probe", "_store")
+    __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_places", "_probe", "_store")
 
-    def __init__(self) -> None:
+    def __init__(self, entries: dict[AdvertisementId, _Entry] | None = None, numbering: Numbering | None = None):
+        """Make an empty index, or one of entries that have their numbers already."""
         self._store = Store(ignores_absence=True)
-        self._entries: dict[AdvertisementId, tuple[Disjunction, Peer]] = {}
-        self._places: dict[AdvertisementId, list[Place]] = {}
+        self._entries = entries or {}
+        self._numbering = numbering or Numbering()
+        self._names = cast("list[AdvertisementId]", self._numbering.names)
+        self._places: dict[int, _Places] = {}
         self._by_link: dict[Peer, dict[AdvertisementId, Disjunction]] = {}
-        self._odd: dict[AdvertisementId, None] = {}
-        self._probe = kernel.Probe()
+        for advertisement, (offer, link, _) in self._entries.items():
+            self._by_link.setdefault(link, {})[advertisement] = offer
+        self._probe = probes.Probe()
+        self._place_all()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_advertisements, (self._entries,)
+        return _restore_advertisements, (self._entries, self._numbering)
 
     def add(self, advertisement: AdvertisementId, offer: Disjunction, link: Peer) -> None:
         """Store an advertisement."""
-        self._entries[advertisement] = (offer, link)
+        number = self._numbering.take(advertisement)
+        self._entries[advertisement] = (offer, link, number)
         self._by_link.setdefault(link, {})[advertisement] = offer
         if self._places:
-            self._place(advertisement, offer)
-        elif len(self._entries) > FEW:
-            for name, (content, _) in self._entries.items():
-                self._place(name, content)
+            self._place(offer, number)
+        else:
+            self._place_all()
 
-    def _place(self, advertisement: AdvertisementId, offer: Disjunction) -> None:
-        self._places[advertisement] = [self._store.add(_LOCAL, advertisement, each) for each in offer.filters]
-        if not all(map(is_plain, offer.filters)):
-            self._odd[advertisement] = None
+    def _place_all(self) -> None:
+        """Begin to use rows, if there are more than a few entries."""
+        if len(self._entries) > FEW:
+            for offer, _, number in self._entries.values():
+                self._place(offer, number)
+
+    def _place(self, offer: Disjunction, number: int) -> None:
+        self._places[number] = tuple([self._store.add(LOCAL, number, each) for each in offer.filters])
 
     def remove(self, advertisement: AdvertisementId) -> None:
         """Forget a stored advertisement."""
-        _, link = self._entries.pop(advertisement)
-        self._odd.pop(advertisement, None)
+        _, link, number = self._entries.pop(advertisement)
+        self._numbering.give_back(number)
+        self._store.odd.pop(number, None)
         del self._by_link[link][advertisement]
         if not self._by_link[link]:
             del self._by_link[link]
-        for place in self._places.pop(advertisement, ()):
+        for place in self._places.pop(number, ()):
             self._store.remove(place)
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
         """Return, in order of ids, the advertisements that ``subscription`` intersects."""
-        is_odd = not self._places or not all(map(is_plain, subscription.filters))
-        one_by_one = self._entries if is_odd else self._odd
+        is_odd = not self._places or not _are_plain(subscription)
+        one_by_one = self._entries if is_odd else [self._names[number] for number in self._store.odd]
         found = {name: None for name in one_by_one if intersects(self._entries[name][0], subscription)}
         for interest in () if is_odd else subscription.filters:
-            alone = Disjunction((interest,))
-            if self._probe_interest(interest):
-                for name, offer in _candidates(self._store.all_blocks(), self._probe):
-                    if name not in found and intersects(Disjunction((offer,)), alone):
-                        found[name] = None
+            is_exact = self._probe_interest(interest)
+            if is_exact is not None:
+                sure, unsure = _collect(self._store, self._probe, _ALL, is_exact=is_exact)
+                found |= dict.fromkeys(self._names[number] for number in sure)
+                for number, offer in unsure:
+                    if intersects(Disjunction((offer,)), Disjunction((interest,))):
+                        found[self._names[number]] = None
         return sorted(found)
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
         """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
-        own = self._by_link.get(link, {})
-        return sorted(each for each, offer in own.items() if conforms(offer, publication))
+        own = self._by_link.get(link)
+        if own is None:
+            return []
+        found = [each for each, offer in own.items() if conforms(offer, publication)]
+        return sorted(found) if len(found) > 1 else found
 
-    def _probe_interest(self, interest: Filter) -> bool:
-        """Ask for what declares all that is required, with values that could be; False if nothing declares it all."""
-        probe = self._probe
-        probe.clear({}, 2 * len(interest.required))
-        for name in interest.required:
+    def _probe_interest(self, interest: Filter) -> bool | None:
+        """Ask for what declares all that is required, with values that could be.
+
+        Return whether the probe says all that the interest does; None if nothing declares it all.
+        """
+        probe, shapes = self._probe, question_of(interest).shapes
+        probe.clear({}, 2 * len(shapes))
+        is_exact = True
+        for name, shape in shapes.items():
             column = self._store.columns.get(name)
             if column is None:
-                return False
+                return None
             probe.ask(column.number, IS_NEEDED)
-            _ask_values(probe, column, interest, OVERLAPS)
-        return True
+            is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+        return is_exact
 
 
-def _ask_values(probe: kernel.Probe, column: kernel.Column, given: Filter, kind: int) -> None:
-    """Ask about the values that a filter takes for an attribute, where rows and intervals know about such."""
-    shape = shape_of(given.required.get(column.name, ()))
+def _are_plain(asked: Disjunction) -> bool:
+    return all(question_of(each).is_plain for each in asked.filters)
+
+
+def _ask_values(store: Store, probe: probes.Probe, column: Column, shape: Shape, kind: int) -> bool:
+    """Ask about the values that a shape takes, where rows and intervals know about such.
+
+    Return whether they know everything about them.
+    """
     text = shape.only_text
     if text is not None and kind == OVERLAPS:
-        probe.ask_text(column.number, text)
+        probe.ask_text(column, text, store.blocks)
     elif shape.is_about_numbers and shape.low <= shape.high:
         probe.ask_numbers(column, kind, shape.low, shape.high)
+    return shape.is_clear
 
 
-def _candidates(blocks: list[kernel.Block], probe: kernel.Probe) -> Iterator[tuple[Any, Filter]]:
-    """Yield what a probe does not rule out, block by block: whoever needs only one need not wait for all."""
-    for block in blocks:
-        found: list[tuple[Any, Filter]] = []
-        kernel.collect_candidates([block], probe, found)
-        yield from found
+def _collect(
+    store: Store, probe: probes.Probe, enough: int, *, is_exact: bool
+) -> tuple[list[int], list[tuple[int, Filter]]]:
+    """Return what is in the relation that a probe asks about, and what has to be judged, with its filter.
+
+    ``enough`` is how many will do.
+    """
+    sure: list[int] = []
+    unsure: list[tuple[int, Filter]] = []
+    probes.collect(probe, store.blocks, sure, unsure, is_exact, enough)
+    return sure, unsure
 
 
-def _restore_subscriptions(entries: dict[SubscriptionId, tuple[Disjunction, Peer]]) -> IndexSubscriptions:
-    restored = IndexSubscriptions()
-    for subscription, (interest, link) in entries.items():
-        restored.add(subscription, interest, link)
-    return restored
+def _restore_subscriptions(entries: dict[SubscriptionId, _Entry], numbering: Numbering) -> IndexSubscriptions:
+    return IndexSubscriptions(entries, numbering)
 
 
-def _restore_advertisements(entries: dict[AdvertisementId, tuple[Disjunction, Peer]]) -> IndexAdvertisements:
-    restored = IndexAdvertisements()
-    for advertisement, (offer, link) in entries.items():
-        restored.add(advertisement, offer, link)
-    return restored
+def _restore_advertisements(entries: dict[AdvertisementId, _Entry], numbering: Numbering) -> IndexAdvertisements:
+    return IndexAdvertisements(entries, numbering)
 
 
 INDEX = MatcherFactory(IndexSubscriptions, IndexAdvertisements)

@@ -1,7 +1,7 @@
 """The seam between brokers and whatever finds matches for them.
 
-A broker asks two kinds of question. To forward a publication it needs the *links* that want it, and subscription ids
-only for its own clients: ``Match`` says just that, so that an index may stop at the first hit of a link. To keep
+A broker asks two kinds of question. To forward a publication it needs the *links* that want it, and subscriptions only
+of its own clients: ``Match`` says just that, so that an index may stop at the first hit of a link. To keep
 cluster index vectors true it needs to know which advertisements and subscriptions intersect.
 
 Publications that arrived together are matched together (``match_many``); nothing that a broker does between two
@@ -20,10 +20,13 @@ from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Who wants a publication: neighbours by broker id, and the subscriptions of local clients by id."""
+    """Who wants a publication: neighbours in order of ids, and subscriptions of local clients by number, in any order.
+
+    The numbers are those that ``Subscriptions.add`` gave.
+    """
 
     links: tuple[BrokerId, ...]
-    local: tuple[SubscriptionId, ...]
+    local: Sequence[int]
 
 
 class Subscriptions(Protocol):
@@ -32,11 +35,14 @@ class Subscriptions(Protocol):
     def __len__(self) -> int:
         """Count the subscriptions."""
 
-    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
-        """Store a subscription; its id must be new."""
+    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> int:
+        """Store a subscription, whose id must be new, and return its number.
 
-    def remove(self, subscription: SubscriptionId) -> None:
-        """Forget a stored subscription."""
+        Numbers are small; that of a subscription that is removed may be given again.
+        """
+
+    def remove(self, subscription: SubscriptionId) -> int:
+        """Forget a stored subscription, and return the number that it had."""
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that want ``publication``."""

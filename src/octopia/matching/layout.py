@@ -1,9 +1,15 @@
-"""How the blocks of the matching index are laid out, and what can be asked of them; see ``kernel``."""
+"""How the blocks of the matching index are laid out, and what can be asked of them; see ``blocks`` and ``probes``."""
 
-WORDS = 16
-SLOTS = 64 * WORDS
+CHUNK = 16
+"""How many words are looked at together; the rows of a block are a multiple of it."""
 
-# The fixed rows of an attribute within a block; the rows of its segments follow.
+FEWEST_WORDS = 2 * CHUNK
+MOST_WORDS = 8 * CHUNK
+"""How long rows are in small and in large indexes; long ones are read faster, short ones waste less."""
+
+MOST_SEGMENTS = 256
+
+# The fixed rows of an attribute within a block; two rows for each of its segments follow.
 ABSENT = 0
 NOT_NUMBER = 1
 NOT_STRING = 2
@@ -22,3 +28,6 @@ IS_NEEDED = 5
 OVERLAPS = 6
 CONTAINS = 7
 WITHIN = 8
+
+# Groups of slots: 0 are local clients, of which every match counts; the others are links, done at their first.
+LOCAL = 0

@@ -7,39 +7,47 @@ from collections.abc import Sequence
 from octopia.content import Disjunction, Publication, conforms, covers, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching.interface import Match, MatcherFactory
+from octopia.matching.numbering import Numbering
 
 
 class ScanSubscriptions:
     """Subscriptions in a dictionary; every question reads all of them."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_numbering", "_numbers")
 
     def __init__(self) -> None:
         self._entries: dict[SubscriptionId, tuple[Disjunction, Peer]] = {}
+        self._numbers: dict[SubscriptionId, int] = {}
+        self._numbering = Numbering()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> None:
-        """Store a subscription."""
+    def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> int:
+        """Store a subscription, and return its number."""
         self._entries[subscription] = (interest, link)
+        self._numbers[subscription] = number = self._numbering.take(subscription)
+        return number
 
-    def remove(self, subscription: SubscriptionId) -> None:
-        """Forget a stored subscription."""
+    def remove(self, subscription: SubscriptionId) -> int:
+        """Forget a stored subscription, and return the number that it had."""
         del self._entries[subscription]
+        number = self._numbers.pop(subscription)
+        self._numbering.give_back(number)
+        return number
 
     def match(self, publication: Publication) -> Match:
         """Evaluate every subscription whose link is not yet known to want ``publication``."""
         links: dict[BrokerId, None] = {}
-        local: list[SubscriptionId] = []
+        local: list[int] = []
         for subscription, (interest, link) in self._entries.items():
             if link in links or not matches(interest, publication):
                 continue
             if isinstance(link, BrokerId):
                 links[link] = None
             else:
-                local.append(subscription)
-        return Match(tuple(sorted(links)), tuple(sorted(local)))
+                local.append(self._numbers[subscription])
+        return Match(tuple(sorted(links)), tuple(local))
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return ``match`` of each."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from octopia.content import Filter, Operator, Predicate, Value, ValueType
@@ -49,16 +49,39 @@ class Shape(NamedTuple):
         return self.takes_number and not (self.takes_string or self.takes_false or self.takes_true)
 
     @property
+    def is_clear(self) -> bool:
+        """Whether rows and intervals tell everything about it when another filter is asked about.
+
+        They do if it takes the numbers of one interval, one string, or anything at all.
+        """
+        if self.is_about_numbers:
+            return self.is_exact
+        return self.only_text is not None or (self.takes_anything and not self.asks_string)
+
+    @property
+    def takes_anything(self) -> bool:
+        """Whether values of every kind satisfy it."""
+        return self.takes_number and self.takes_string and self.takes_false and self.takes_true
+
+    @property
     def only_text(self) -> str | None:
         """The one string that satisfies it where nothing else does, or None."""
         others = self.takes_number or self.takes_false or self.takes_true
         return self.texts[0] if self.texts is not None and len(self.texts) == 1 and not others else None
 
 
+class Question(NamedTuple):
+    """What a filter asks as a whole: the shape of every attribute that it requires, and whether it is plain."""
+
+    is_plain: bool
+    shapes: dict[str, Shape]
+
+
 @functools.lru_cache(maxsize=65_536)
-def shapes_of(interest: Filter) -> tuple[tuple[str, Shape, tuple[Predicate, ...]], ...]:
-    """Return the shape of every attribute that a filter mentions, with its predicates."""
-    return tuple((name, shape_of(predicates), predicates) for name, predicates in interest.by_attribute.items())
+def question_of(asked: Filter) -> Question:
+    """Return what a filter asks; advertisements are asked about again and again."""
+    shapes = {name: shape_of(predicates) for name, predicates in asked.required.items()}
+    return Question(is_plain(asked.predicates), shapes)
 
 
 def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
@@ -134,16 +157,20 @@ def _interval(predicates: tuple[Predicate, ...]) -> tuple[float, float]:
     return low, high
 
 
-def is_plain(interest: Filter) -> bool:
+def is_plain(predicates: Iterable[Predicate]) -> bool:
     """Whether rows and intervals can be asked about a filter as a whole, not only about single publications.
 
-    They cannot where an attribute is to be absent, nor where a bound is an integer that no double equals: intervals
-    then leave out integers next to it.
+    They cannot where an attribute is to be absent, nor where a bound lies beyond the integers that are all doubles:
+    intervals then leave out integers next to it.
     """
     return not any(
-        each.operator is Operator.ABSENT or any(float(number) != number for number in _numbers(each))
-        for each in interest.predicates
+        each.operator is Operator.ABSENT or any(_is_beyond_doubles(number) for number in _numbers(each))
+        for each in predicates
     )
+
+
+def _is_beyond_doubles(number: float) -> bool:
+    return abs(number) > 2**53 and not (isinstance(number, float) and math.isinf(number))
 
 
 def _bounds(predicate: Predicate) -> Iterator[tuple[float, float]]:

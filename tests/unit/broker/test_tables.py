@@ -87,8 +87,10 @@ def test_the_prt_names_links_once_and_local_subscriptions_one_by_one():
         subscribed(3, "x > 3", P),
         subscribed(5, "x > 99", P),
     )
-    local = (SubscriptionId(at("b.0"), 1, 3), SubscriptionId(at("b.0"), 1, 4))
-    assert prt.match_many([pub(x=5), pub(x=0)]) == [Match((at("a.0"), at("c.0")), local), Match((), ())]
+    matched, unmatched = prt.match_many([pub(x=5), pub(x=0)])
+    assert matched.links == (at("a.0"), at("c.0"))
+    assert {each.number for each in prt.named(matched.local)} == {3, 4}
+    assert unmatched == Match((), ())
 
 
 def test_the_prt_tells_whether_anything_intersects_an_advertisement():

@@ -22,17 +22,28 @@ def test_an_empty_table_matches_nothing():
     assert subscriptions.match_many([]) == []
 
 
-def test_links_are_sorted_by_broker_and_local_ids_by_id_whatever_came_first():
+def test_links_are_sorted_by_broker_and_local_subscriptions_are_named_by_number():
     subscriptions = SCAN.subscriptions()
-    for number, link in [(5, at("c.0")), (4, S), (3, at("a.10")), (2, at("a.9")), (1, S)]:
-        subscriptions.add(sub(number), parse_filter("x > 0"), link)
-    assert subscriptions.match(pub(x=1)) == Match((at("a.9"), at("a.10"), at("c.0")), (sub(1), sub(4)))
+    numbers = {
+        link: subscriptions.add(sub(number), parse_filter("x > 0"), link)
+        for number, link in [(5, at("c.0")), (4, S), (3, at("a.10")), (2, at("a.9")), (1, P)]
+    }
+    assert subscriptions.match(pub(x=1)) == Match((at("a.9"), at("a.10"), at("c.0")), (numbers[S], numbers[P]))
+
+
+def test_the_number_of_a_removed_subscription_is_given_again():
+    subscriptions = SCAN.subscriptions()
+    numbers = [subscriptions.add(sub(each), parse_filter("x > 0"), S) for each in range(3)]
+    assert len(set(numbers)) == 3
+    assert subscriptions.remove(sub(1)) == numbers[1]
+    assert subscriptions.add(sub(3), parse_filter("x > 5"), S) == numbers[1]
+    assert subscriptions.match(pub(x=9)).local == (numbers[0], numbers[2], numbers[1])
 
 
 def test_a_subscription_with_or_counts_once():
     subscriptions = SCAN.subscriptions()
-    subscriptions.add(sub(0), parse_filter("x > 0 OR y > 0"), S)
-    assert subscriptions.match(pub(x=1, y=1)).local == (sub(0),)
+    number = subscriptions.add(sub(0), parse_filter("x > 0 OR y > 0"), S)
+    assert subscriptions.match(pub(x=1, y=1)).local == (number,)
 
 
 def test_match_many_is_match_of_each():

@@ -115,6 +115,7 @@ class _Tree:
 
     matcher: Subscriptions
     copies: dict[SubscriptionId, BoundCopy] = dataclasses.field(default_factory=dict)
+    by_number: dict[int, BoundCopy] = dataclasses.field(default_factory=dict)
 
 
 class Prt:
@@ -146,7 +147,7 @@ class Prt:
         if tree is None:
             tree = self._trees[copy.tid] = _Tree(self._make_matcher())
         tree.copies[copy.subscription] = copy
-        tree.matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)
+        tree.by_number[tree.matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)] = copy
 
     def remove_from(self, subscription: SubscriptionId, last_hop: Peer) -> list[BoundCopy]:
         """Remove and return the copies of a subscription that came from ``last_hop``, by TID."""
@@ -164,7 +165,9 @@ class Prt:
     def matching(self, publication: Publication, tid: Tid) -> list[BoundCopy]:
         """Return the copies bound to ``tid`` that match ``publication``, in no particular order."""
         tree = self._trees.get(tid)
-        return [tree.copies[each] for each in tree.matcher.match(publication).local] if tree else []
+        if tree is None:
+            return []
+        return list(map(tree.by_number.__getitem__, tree.matcher.match(publication).local))
 
     def copies_of(self, subscription: SubscriptionId) -> list[BoundCopy]:
         """Return all copies of a subscription by looking it up, by TID."""
@@ -189,7 +192,7 @@ class Prt:
             del self._by_subscription[copy.subscription]
         tree = self._trees[copy.tid]
         del tree.copies[copy.subscription]
-        tree.matcher.remove(copy.subscription)
+        del tree.by_number[tree.matcher.remove(copy.subscription)]
         if not tree.copies:
             del self._trees[copy.tid]
 

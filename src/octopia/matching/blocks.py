@@ -1,0 +1,446 @@
+"""Where the matching index keeps its slots: blocks of bitmaps.
+
+This file is plain Python and works as it is, slowly. ``blocks.pxd`` beside it gives its variables C types; where a C
+compiler is there when the package is built, Cython makes a fast module of the two. Both give the same answers.
+
+A ``Block`` holds some thousand slots, each a conjunction of predicates. For every attribute that some slot mentions it
+has *rows*, bitmaps over its slots, in which a set bit says that the slot fails:
+
+- one row each for: the attribute is missing; its value is a number, a string, false, true;
+- for numbers, two rows for each segment between boundaries: in the first a bit is set where the slot's interval misses
+  the segment; in the second where the interval ends inside it, so that a candidate has to be checked exactly;
+- for strings, one row of slots that ask something of strings, and, per string, one of those that it satisfies (the only
+  rows in which a set bit is good).
+
+A question (``probes``) picks one or two rows an attribute; what is live and fails in none of them is a candidate. The
+intervals themselves are kept as two numbers a slot and attribute. What rows and intervals cannot say is marked to be
+*verified* by evaluating the filter itself.
+
+The 64 slots of one word belong to one group. A slot that is given up only stops being live; its bits stay until many
+slots of its word have been given up, and are then swept together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import nextafter
+from typing import Any
+
+from octopia.content import Operator
+from octopia.matching import layout
+from octopia.matching.strings import Strings, Texts, longer
+
+# Names of this module's own, so that they can have C types.
+MOST_SEGMENTS = layout.MOST_SEGMENTS
+ABSENT = layout.ABSENT
+NOT_NUMBER = layout.NOT_NUMBER
+NOT_STRING = layout.NOT_STRING
+ASKS_STRING = layout.ASKS_STRING
+NOT_FALSE = layout.NOT_FALSE
+NOT_TRUE = layout.NOT_TRUE
+FIRST_SEGMENT = layout.FIRST_SEGMENT
+
+ONLY_NUMBERS = 1 << ABSENT | 1 << NOT_STRING | 1 << NOT_FALSE | 1 << NOT_TRUE
+"""The fixed rows in which a slot fails that takes nothing but numbers."""
+ONLY_STRINGS = 1 << ABSENT | 1 << NOT_NUMBER | 1 << NOT_FALSE | 1 << NOT_TRUE
+
+PADDING = 8
+
+SAMPLE = 2048
+"""How many endpoints of an attribute are remembered to choose boundaries by."""
+
+MASK = 0xFFFFFFFFFFFFFFFF
+ONE = 1
+NEGATIVE = float("-inf")
+POSITIVE = float("inf")
+EXACT = 2.0**53
+"""Up to here every integer is a double."""
+
+EQ = Operator.EQ
+BETWEEN = Operator.BETWEEN
+GE = Operator.GE
+LE = Operator.LE
+GT = Operator.GT
+LT = Operator.LT
+EXISTS = Operator.EXISTS
+
+
+class Boundaries:
+    """Where the segments of an attribute begin: segment i holds the numbers from boundary i - 1 to below i."""
+
+    def __init__(self, values: list[float], version: int):
+        self.values = array("d", values + [POSITIVE] * (MOST_SEGMENTS - len(values)))
+        self.count = len(values)
+        self.version = version
+
+    def segment(self, value: float) -> int:
+        """Return the segment of a number: how many boundaries are at most as large."""
+        # Eight steps without a branch: a processor cannot guess which way they go.
+        found = 0
+        step = MOST_SEGMENTS >> 1
+        while step:
+            found += step * (self.values[found + step - 1] <= value)
+            step >>= 1
+        return found if found < self.count else self.count
+
+
+class Column:
+    """An attribute of an index: its name, its number, its boundaries as of now, and a sample of its endpoints."""
+
+    def __init__(self, name: str, number: int):
+        self.name = name
+        self.number = number
+        self.boundaries = Boundaries([], 0)
+        self.texts = Texts()
+        self.seen = 0
+        self.next_choice_at = 64
+        self.sample = array("d", bytes(8 * SAMPLE))
+        self.state = 0x9E3779B97F4A7C15
+        self.asked_by = -1
+
+    def note(self, endpoint: float) -> None:
+        """Take an endpoint into account.
+
+        The sample is drawn by a fixed sequence that looks random (xorshift), so that runs do not differ.
+        """
+        if NEGATIVE < endpoint < POSITIVE:
+            if self.seen < SAMPLE:
+                self.sample[self.seen] = endpoint
+            else:
+                self.state ^= self.state << 13 & MASK
+                self.state ^= self.state >> 7
+                self.state ^= self.state << 17 & MASK
+                place = (self.state >> 1) % (self.seen + 1)
+                if place < SAMPLE:
+                    self.sample[place] = endpoint
+            self.seen += 1
+
+    def sampled(self) -> list[float]:
+        """Return the sample, in order."""
+        return sorted(self.sample[: min(self.seen, SAMPLE)])
+
+
+class Block:
+    """Slots in words of 64, with the rows and intervals of every attribute that they mention."""
+
+    def __init__(self, words: int, rows: int = 1, intervals: int = 1) -> None:
+        """Make a block with room for so many rows and intervals; it grows as needed, but that takes time."""
+        self.words = words
+        # A few words more than needed, lest all rows compete for the same few places in the processor's cache.
+        self.stride = words + PADDING
+        self.live = array("Q", bytes(8 * words))
+        self.verified = array("Q", bytes(8 * words))
+        self.blurred = array("Q", bytes(8 * words))
+        self.owners = array("q", [-1] * words)
+        self.local_words = 0
+        self.rows = array("Q", [0]) * (self.stride * rows)
+        self.row_count = 0
+        self.row_limit = rows
+        self.spare_rows: dict[int, list[int]] = {}
+        self.column_limit = 0
+        self.bases = array("q", [-1])
+        self.positions = array("q", [-1])
+        self.used = array("q", [0])
+        self.versions = array("q", [-1])
+        self.interval_count = 0
+        self.interval_limit = intervals
+        self.bounds = array("d", [NEGATIVE, POSITIVE]) * (64 * words * intervals)
+        self.boundaries: list[Any] = []
+        self.next_column = -1
+        self.next_boundaries: Any = None
+        self.next_base = 0
+        self.next_word = 0
+        self.strings: list[Any] = []
+        self.numbers = array("q", bytes(8 * 64 * words))
+        self.filters: list[Any] = [None] * (64 * words)
+
+    # Words and their owners.
+
+    def own(self, word: int, group: int) -> None:
+        """Give a word to a group, or to nobody (-1)."""
+        self.local_words += (group == layout.LOCAL) - (self.owners[word] == layout.LOCAL)
+        self.owners[word] = group
+
+    def owner(self, word: int) -> int:
+        """Return the group that a word belongs to."""
+        return self.owners[word]
+
+    def sweep(self, word: int) -> None:
+        """Clear the bits of all slots of a word that are not live, in every row, and their intervals."""
+        keep = self.live[word]
+        self.verified[word] &= keep
+        self.blurred[word] &= keep
+        for row in range(self.row_count):
+            self.rows[row * self.stride + word] &= keep
+        for slot in range(64 * word, 64 * word + 64):
+            if not keep >> (slot & 63) & 1:
+                at = 2 * self.interval_limit * slot
+                for index in range(self.interval_limit):
+                    self.bounds[at + 2 * index] = NEGATIVE
+                    self.bounds[at + 2 * index + 1] = POSITIVE
+
+    # Rows.
+
+    def add_rows(self, count: int) -> int:
+        """Return the number of the first of some empty rows that lie together."""
+        spare = self.spare_rows.get(count)
+        if spare:
+            return spare.pop()
+        first = self.row_count
+        self.row_count = first + count
+        if self.row_count > self.row_limit:
+            self.row_limit = self.row_count + (self.row_count >> 3)
+            rows = array("Q", [0]) * (self.stride * self.row_limit)
+            copy_words(self.rows, rows, first * self.stride)
+            self.rows = rows
+        return first
+
+    def give_up_rows(self, first: int, count: int) -> None:
+        """Clear rows, and keep them for whoever needs as many."""
+        for index in range(first * self.stride, (first + count) * self.stride):
+            self.rows[index] = 0
+        self.spare_rows.setdefault(count, []).append(first)
+
+    def set_bit(self, row: int, slot: int) -> None:
+        """Set the bit of a slot in a row."""
+        self.rows[row * self.stride + (slot >> 6)] |= ONE << (slot & 63)
+
+    # Attributes.
+
+    def has_column(self, column: int) -> bool:
+        """Tell whether some slot has mentioned an attribute."""
+        return column < self.column_limit and self.bases[column] >= 0
+
+    def add_column(self, column: int, boundaries: Boundaries) -> None:
+        """Make room for an attribute: its fixed rows, its segments and its intervals."""
+        if column >= self.column_limit:
+            more = column + 1 - self.column_limit
+            self.boundaries += [None] * more
+            self.strings += [None] * more
+            self.bases = longer(self.bases, self.column_limit, column + 1, -1)
+            self.positions = longer(self.positions, self.column_limit, column + 1, -1)
+            self.used = longer(self.used, self.column_limit, column + 1, -1)
+            self.versions = longer(self.versions, self.column_limit, column + 1, -1)
+            self.column_limit = column + 1
+        self.used[column] = 0
+        self.bases[column] = self.add_rows(rows_of(boundaries))
+        self.boundaries[column] = boundaries
+        self.versions[column] = boundaries.version
+        self.positions[column] = self.interval_count
+        self.interval_count += 1
+        if self.interval_count > self.interval_limit:
+            self.widen_bounds(self.interval_limit + 4)
+
+    def widen_bounds(self, limit: int) -> None:
+        """Make room for more intervals a slot; those of one slot lie together."""
+        bounds = array("d", [NEGATIVE, POSITIVE]) * (64 * self.words * limit)
+        for slot in range(64 * self.words):
+            for index in range(2 * self.interval_limit):
+                bounds[2 * limit * slot + index] = self.bounds[2 * self.interval_limit * slot + index]
+        self.bounds = bounds
+        self.interval_limit = limit
+
+    def rebuild(self, column: int, boundaries: Boundaries, words: int) -> bool:
+        """Go on giving an attribute other boundaries, by so many words, and tell whether that is finished.
+
+        Until it is, questions go by the old boundaries, and slots are placed by both.
+        """
+        if self.next_boundaries is not boundaries:
+            if self.next_boundaries is not None:
+                self.give_up_rows(self.next_base, rows_of(self.next_boundaries))
+            self.next_boundaries = boundaries
+            self.next_column = column
+            self.next_base = self.add_rows(rows_of(boundaries))
+            self.next_word = 0
+        last = min(self.words, self.next_word + words)
+        for slot in range(64 * self.next_word, 64 * last):
+            if self.live[slot >> 6] >> (slot & 63) & 1:
+                at = 2 * (self.interval_limit * slot + self.positions[column])
+                low = self.bounds[at]
+                high = self.bounds[at + 1]
+                if low > NEGATIVE or high < POSITIVE:
+                    place_interval(self, self.next_base, boundaries, slot, low, high)
+        self.next_word = last
+        if last < self.words:
+            return False
+        self.change_boundaries()
+        return True
+
+    def change_boundaries(self) -> None:
+        """Let the boundaries of an attribute that was rebuilt take effect."""
+        column = self.next_column
+        boundaries = self.next_boundaries
+        old = self.bases[column]
+        for index in range(FIRST_SEGMENT * self.stride):
+            self.rows[self.next_base * self.stride + index] = self.rows[old * self.stride + index]
+        self.give_up_rows(old, rows_of(self.boundaries[column]))
+        self.bases[column] = self.next_base
+        self.boundaries[column] = boundaries
+        self.versions[column] = boundaries.version
+        self.next_boundaries = None
+        self.next_column = -1
+
+    # Slots.
+
+    def fail(self, column: int, slot: int, rows: int) -> None:
+        """Let a slot fail in those fixed rows of an attribute whose bits are set in ``rows``."""
+        at = self.bases[column] * self.stride + (slot >> 6)
+        for row in range(FIRST_SEGMENT):
+            if rows >> row & 1:
+                self.rows[at + row * self.stride] |= ONE << (slot & 63)
+        self.used[column] |= rows
+
+    def set_interval(self, column: int, slot: int, low: float, high: float) -> None:
+        """Let a slot ask for numbers from ``low`` to ``high``."""
+        at = 2 * (self.interval_limit * slot + self.positions[column])
+        self.bounds[at] = low
+        self.bounds[at + 1] = high
+        place_interval(self, self.bases[column], self.boundaries[column], slot, low, high)
+        if column == self.next_column and slot >> 6 < self.next_word:
+            place_interval(self, self.next_base, self.next_boundaries, slot, low, high)
+
+    def strings_of(self, column: Column) -> Strings:
+        """Return the rows of an attribute for single strings; they exist once some slot asks for strings."""
+        if self.strings[column.number] is None:
+            self.strings[column.number] = Strings(self, column.texts)
+        strings: Strings = self.strings[column.number]
+        return strings
+
+    def let_verify(self, slot: int) -> None:
+        """Let the filter of a slot be evaluated whenever rows and intervals say nothing against it."""
+        self.verified[slot >> 6] |= ONE << (slot & 63)
+
+    def let_blur(self, slot: int) -> None:
+        """Note that rows and intervals do not tell everything about the filter of a slot as a whole."""
+        self.blurred[slot >> 6] |= ONE << (slot & 63)
+
+    def settle(self, slot: int, number: int, interest: Any) -> None:
+        """Let a slot take part from now on."""
+        self.numbers[slot] = number
+        self.filters[slot] = interest
+        self.live[slot >> 6] |= ONE << (slot & 63)
+
+    def give_up(self, slot: int) -> None:
+        """Let a slot take part no longer; its bits stay until its word is swept."""
+        self.live[slot >> 6] &= MASK ^ (ONE << (slot & 63))
+        self.filters[slot] = None
+        for strings in self.strings:
+            if strings is not None:
+                strings.forget(self, slot)
+
+    def next_of(self, words: int) -> Block:
+        """Return a new block with room for as much as this one has."""
+        return Block(words, self.row_count, self.interval_count)
+
+    def size_bytes(self) -> int:
+        """Return how many bytes rows and intervals take."""
+        return 8 * self.stride * self.row_limit + 16 * 64 * self.words * self.interval_limit
+
+
+def rows_of(boundaries: Boundaries) -> int:
+    """Return how many rows an attribute with these boundaries has."""
+    return FIRST_SEGMENT + 2 * (boundaries.count + 1)
+
+
+def copy_words(source: array[int], target: array[int], count: int) -> None:
+    """Copy the first words of an array."""
+    for index in range(count):
+        target[index] = source[index]
+
+
+def place_interval(block: Block, base: int, boundaries: Boundaries, slot: int, low: float, high: float) -> None:
+    """Let a slot fail in all segments that its interval misses, and mark where it ends."""
+    first = boundaries.segment(low)
+    last = boundaries.segment(high)
+    bit = ONE << (slot & 63)
+    rows = block.rows
+    step = 2 * block.stride
+    at = (base + FIRST_SEGMENT) * block.stride + (slot >> 6)
+    for segment in range(first):
+        rows[at + step * segment] |= bit
+    for segment in range(last + 1, boundaries.count + 1):
+        rows[at + step * segment] |= bit
+    rows[at + block.stride * (2 * first + 1)] |= bit
+    rows[at + block.stride * (2 * last + 1)] |= bit
+
+
+def place_simply(block: Block, slot: int, columns: dict[str, Column], predicates: tuple[Any, ...]) -> list[Any]:
+    """Place what most filters are made of: ranges of numbers, equalities with strings, mere existence.
+
+    Return the predicates that are left: others, those on attributes that the block does not have yet, and all of them
+    if they speak of one attribute more than once.
+    """
+    left: list[Any] = []
+    if is_repetitive(columns, predicates, slot):
+        left += predicates
+        return left
+    for predicate in predicates:
+        column = columns.get(predicate.attribute)
+        operator = predicate.operator
+        operand = predicate.operand
+        if column is None or not block.has_column(column.number):
+            left.append(predicate)
+        elif operator is EQ and type(operand) is str:
+            block.fail(column.number, slot, ONLY_STRINGS | 1 << ASKS_STRING)
+            block.strings_of(column).name(block, slot, (operand,))
+        elif is_range(operator, operand):
+            place_range(block, slot, column, operator, operand)
+        elif operator is EXISTS:
+            block.fail(column.number, slot, 1 << ABSENT)
+        else:
+            left.append(predicate)
+    return left
+
+
+def is_repetitive(columns: dict[str, Column], predicates: tuple[Any, ...], slot: int) -> bool:
+    """Tell whether predicates speak of one known attribute more than once."""
+    found = False
+    for predicate in predicates:
+        column = columns.get(predicate.attribute)
+        if column is not None:
+            found = found or column.asked_by == slot
+            column.asked_by = slot
+    for predicate in predicates:
+        column = columns.get(predicate.attribute)
+        if column is not None:
+            column.asked_by = -1
+    return found
+
+
+def is_range(operator: Any, operand: Any) -> bool:
+    """Tell whether a predicate is a range of numbers between bounds that are doubles."""
+    if operator is BETWEEN:
+        return is_double(operand[0]) and is_double(operand[1]) and operand[0] <= operand[1]
+    is_one = operator is GE or operator is LE or operator is GT or operator is LT or operator is EQ
+    return is_one and is_double(operand)
+
+
+def is_double(operand: Any) -> bool:
+    """Tell whether a bound is a number that a double can stand for, beside all integers around it."""
+    if type(operand) is float:
+        return -EXACT <= operand <= EXACT
+    return type(operand) is int and -EXACT <= operand <= EXACT
+
+
+def place_range(block: Block, slot: int, column: Column, operator: Any, operand: Any) -> None:
+    """Place a range of numbers; a strict bound becomes the next double."""
+    low = NEGATIVE
+    high = POSITIVE
+    if operator is BETWEEN:
+        low = operand[0]
+        high = operand[1]
+    elif operator is GE:
+        low = operand
+    elif operator is LE:
+        high = operand
+    elif operator is GT:
+        low = nextafter(operand, POSITIVE)
+    elif operator is LT:
+        high = nextafter(operand, NEGATIVE)
+    else:
+        low = operand
+        high = operand
+    block.fail(column.number, slot, ONLY_NUMBERS)
+    block.set_interval(column.number, slot, low, high)
+    column.note(low)
+    column.note(high)

@@ -1,0 +1,57 @@
+"""The matching index from its sources, whatever was compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import octopia.matching
+from octopia.matching import MatcherFactory
+
+PACKAGE = "octopia.matching"
+COMPILED = ("strings", "blocks", "probes")
+
+
+class _Sources(importlib.abc.MetaPathFinder):
+    """Finds the modules of the package as Python sources."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{PACKAGE}."):
+            return None
+        source = Path(octopia.matching.__file__).with_name(f"{fullname.rpartition('.')[2]}.py")
+        return importlib.util.spec_from_file_location(fullname, source)
+
+
+@contextlib.contextmanager
+def plain_matching() -> Iterator[MatcherFactory]:
+    """Give the index as plain Python, beside the one that is installed."""
+    installed = {name: module for name, module in sys.modules.items() if name.startswith(PACKAGE)}
+    finder = _Sources()
+    for name in installed:
+        del sys.modules[name]
+    sys.meta_path.insert(0, finder)
+    try:
+        plain = importlib.import_module(PACKAGE)
+        for name in COMPILED:
+            assert sys.modules[f"{PACKAGE}.{name}"].__file__.endswith(".py")
+        yield plain.INDEX
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.startswith(PACKAGE)]:
+            del sys.modules[name]
+        sys.modules.update(installed)
+        octopia.matching = installed[PACKAGE]  # type: ignore[assignment]
+
+
+def module_of(matchers: MatcherFactory) -> ModuleType:
+    """Return the module that an index comes from, installed or plain."""
+    return sys.modules[matchers.subscriptions.__module__]
