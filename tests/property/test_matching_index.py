@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 from collections.abc import Iterator
@@ -229,3 +230,26 @@ def _mixed_filter(chance: random.Random) -> Filter:
     low = chance.uniform(0, 80)
     about_number = Predicate("a", Operator.BETWEEN, (low, low + chance.uniform(0, 40)))
     return Filter(tuple(chance.sample((about_text, about_number), chance.choice((1, 2, 2)))))
+
+
+def test_an_integer_between_two_neighbouring_doubles_is_not_overlooked(
+    matchers: MatcherFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only 2**53 + 1 lies in both, and it is no double."""
+    monkeypatch.setattr(module_of(matchers), "FEW", 0)
+    above = Disjunction((Filter((Predicate("a", Operator.GT, 2**53),)),))
+    below = Disjunction((Filter((Predicate("a", Operator.LT, 2**53 + 2),)),))
+    indexed, offers = matchers.subscriptions(), matchers.advertisements()
+    indexed.add(SubscriptionId(HERE, 1, 0), above, ClientId("p"))
+    offers.add(AdvertisementId(HERE, 1, 0), above, ClientId("p"))
+    assert indexed.any_intersecting(below)
+    assert offers.intersected_by(below) == [AdvertisementId(HERE, 1, 0)]
+
+
+def test_nothing_lies_between_two_neighbouring_doubles(matchers: MatcherFactory) -> None:
+    indexed = matchers.subscriptions()
+    for number in range(60):
+        interest = Disjunction((Filter((Predicate("a", Operator.GT, float(number)),)),))
+        indexed.add(SubscriptionId(HERE, 1, number), interest, ClientId("p"))
+    below = Disjunction((Filter((Predicate("a", Operator.LT, math.nextafter(5.0, math.inf)),)),))
+    assert [each.number for each in indexed.intersecting(below)] == [0, 1, 2, 3, 4]
