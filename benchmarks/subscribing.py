@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("subscribe", "unsubscribe", "advertise", "unadvertise"):
         each = found[f"{name}_us"]
         per = f"{each / found['intersecting']:6.1f} us an intersecting advertisement" if "sub" in name else ""
-        print(f"{name:<18} {each:8.0f} us   {found[name + '_to_scan']:7,.1f} x faster than the scan   {per}")
+        print(f"{name:<18} {each:8.0f} us   the scan takes {found[name + '_to_scan']:6,.1f} times as long   {per}")
     for name in ("intersected_by", "any_intersecting"):
         print(f"{name:<18} {found[name + '_us']:8.1f} us   the question alone")
 

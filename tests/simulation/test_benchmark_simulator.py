@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -50,11 +51,14 @@ def test_it_prints_a_table_for_people(benchmark: ModuleType, capsys: pytest.Capt
 
 
 def test_it_fails_loudly_if_deliveries_are_wrong(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = IndexSubscriptions.match
+    right = IndexSubscriptions.match_many
 
-    def forgetful(self: IndexSubscriptions, publication: Publication) -> Match:
-        return Match((), ()) if publication.payload == b"3" else right(self, publication)
+    def forgetful(self: IndexSubscriptions, publications: Sequence[Publication]) -> list[Match]:
+        found = right(self, publications)
+        return [
+            Match((), ()) if each.payload == b"3" else match for each, match in zip(publications, found, strict=True)
+        ]
 
-    monkeypatch.setattr(IndexSubscriptions, "match", forgetful)
+    monkeypatch.setattr(IndexSubscriptions, "match_many", forgetful)
     with pytest.raises(SystemExit, match="are missing"):
         benchmark.main(TINY)

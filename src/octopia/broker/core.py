@@ -93,7 +93,7 @@ from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
-from octopia.matching import SCAN, MatcherFactory
+from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 
 _T = TypeVar("_T", Publish, PublishRequest)
@@ -117,7 +117,7 @@ class OctopiaBroker:
         neighbourhood: Neighbourhood,
         settings: BrokerSettings,
         incarnation: int = 1,
-        matchers: MatcherFactory = SCAN,
+        matchers: MatcherFactory = INDEX,
         *,
         restarted_at_ms: float | None = None,
     ):

@@ -6,7 +6,7 @@ from octopia.broker.common import BrokerSettings
 from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker
 from octopia.broker.tid.core import TidBroker
-from octopia.matching import SCAN, MatcherFactory
+from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.settings import Algorithm
 
@@ -17,7 +17,7 @@ def make_broker(
     neighbourhood: Neighbourhood,
     settings: BrokerSettings,
     incarnation: int = 1,
-    matchers: MatcherFactory = SCAN,
+    matchers: MatcherFactory = INDEX,
     restarted_at_ms: float | None = None,
 ) -> Broker:
     """Make the broker that runs the algorithm of ``settings``; one that is restarted recovers from its neighbours."""

@@ -20,6 +20,7 @@ cdef unsigned long long ONE
 cdef double NEGATIVE
 cdef double POSITIVE
 cdef double EXACT
+cdef object UNDIVIDED
 cdef object EQ
 cdef object BETWEEN
 cdef object GE
@@ -48,11 +49,13 @@ cdef class Column:
     cdef readonly long long seen
     cdef public long long next_choice_at
     cdef double[::1] sample
+    cdef long long room
     cdef unsigned long long state
     cdef long long asked_by
 
-    @cython.locals(place="long long")
     cpdef note(self, double endpoint)
+    @cython.locals(index="long long")
+    cpdef make_room(self)
     cpdef list sampled(self)
 
 

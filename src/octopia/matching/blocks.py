@@ -84,36 +84,52 @@ class Boundaries:
         return found if found < self.count else self.count
 
 
+UNDIVIDED = Boundaries([], 0)
+"""One segment for all numbers."""
+
+
 class Column:
     """An attribute of an index: its name, its number, its boundaries as of now, and a sample of its endpoints."""
 
     def __init__(self, name: str, number: int):
         self.name = name
         self.number = number
-        self.boundaries = Boundaries([], 0)
+        self.boundaries = UNDIVIDED
         self.texts = Texts()
         self.seen = 0
         self.next_choice_at = 64
-        self.sample = array("d", bytes(8 * SAMPLE))
+        self.room = 16
+        self.sample = array("d", bytes(8 * self.room))
         self.state = 0x9E3779B97F4A7C15
+        # The slot that is being placed, if it has asked for this attribute before.
         self.asked_by = -1
 
     def note(self, endpoint: float) -> None:
         """Take an endpoint into account.
 
-        The sample is drawn by a fixed sequence that looks random (xorshift), so that runs do not differ.
+        Every fourth replaces another in the sample, so that it tells of the last ten thousand or so. They are drawn by
+        a fixed sequence that looks random (xorshift), so that runs do not differ.
         """
         if NEGATIVE < endpoint < POSITIVE:
             if self.seen < SAMPLE:
+                if self.seen >= self.room:
+                    self.make_room()
                 self.sample[self.seen] = endpoint
             else:
                 self.state ^= self.state << 13 & MASK
                 self.state ^= self.state >> 7
                 self.state ^= self.state << 17 & MASK
-                place = (self.state >> 1) % (self.seen + 1)
-                if place < SAMPLE:
-                    self.sample[place] = endpoint
+                if not self.state & 3:
+                    self.sample[(self.state >> 2) % SAMPLE] = endpoint
             self.seen += 1
+
+    def make_room(self) -> None:
+        """Make room for a larger sample."""
+        sample = array("d", bytes(8 * 2 * self.room))
+        for index in range(self.room):
+            sample[index] = self.sample[index]
+        self.sample = sample
+        self.room *= 2
 
     def sampled(self) -> list[float]:
         """Return the sample, in order."""
@@ -229,7 +245,7 @@ class Block:
         self.positions[column] = self.interval_count
         self.interval_count += 1
         if self.interval_count > self.interval_limit:
-            self.widen_bounds(self.interval_limit + 4)
+            self.widen_bounds(self.interval_limit + 4 + self.interval_limit // 2)
 
     def widen_bounds(self, limit: int) -> None:
         """Make room for more intervals a slot; those of one slot lie together."""
@@ -416,7 +432,7 @@ def is_range(operator: Any, operand: Any) -> bool:
 
 
 def is_double(operand: Any) -> bool:
-    """Tell whether a bound is a number that a double can stand for, beside all integers around it."""
+    """Tell whether a bound is a number so small that it and all integers next to it are doubles."""
     if type(operand) is float:
         return -EXACT <= operand <= EXACT
     return type(operand) is int and -EXACT <= operand <= EXACT

@@ -1,15 +1,15 @@
 """The matching index: exact segment bitmaps over the subscriptions and advertisements of a broker.
 
 Filters lie in slots of a ``store``. One probe a publication is asked of all of them (``probes``): a link is done at its
-first hit, names are gathered for local clients only. Questions about filters work alike: a filter picks rows and
-intervals that rule most slots out. Where these tell everything (closed ranges, single strings) the answer stands; the
-relations of ``octopia.content`` judge the rest, so that the index answers as the scan does.
+first hit, numbers are gathered for local clients only. Questions about filters work alike: a filter picks rows and
+intervals that rule most slots out. Where these tell everything (ranges, single strings, mere existence) the answer
+stands; the relations of ``octopia.content`` judge the rest, so that the index answers as the scan does.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from octopia.content import Disjunction, Filter, Publication, conforms, covers, intersects, matches
@@ -41,15 +41,16 @@ class IndexSubscriptions:
     __slots__ = (
         "_entries",
         "_groups",
+        "_impossibles",
         "_link_sets",
         "_members",
         "_names",
         "_numbering",
         "_places",
-        "_possible",
         "_probe",
         "_repeats",
         "_store",
+        "_unjudged",
     )
 
     def __init__(self, entries: dict[SubscriptionId, _Entry] | None = None, numbering: Numbering | None = None):
@@ -64,7 +65,8 @@ class IndexSubscriptions:
         self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
         self._probe = probes.Probe()
-        self._possible: dict[SubscriptionId, bool] = {}
+        self._impossibles: dict[SubscriptionId, None] = {}
+        self._unjudged = dict.fromkeys(self._entries)
         self._place_all()
 
     def __len__(self) -> int:
@@ -77,6 +79,7 @@ class IndexSubscriptions:
         """Store a subscription, and return its number."""
         number = self._numbering.take(subscription)
         self._entries[subscription] = entry = (interest, link, number)
+        self._unjudged[subscription] = None
         if self._places:
             self._place(*entry)
         else:
@@ -117,7 +120,8 @@ class IndexSubscriptions:
     def remove(self, subscription: SubscriptionId) -> int:
         """Forget a stored subscription, and return the number that it had."""
         interest, link, number = self._entries.pop(subscription)
-        self._possible.pop(subscription, None)
+        self._impossibles.pop(subscription, None)
+        self._unjudged.pop(subscription, None)
         self._numbering.give_back(number)
         if self._places:
             self._displace(interest, link, number)
@@ -135,23 +139,32 @@ class IndexSubscriptions:
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that want ``publication``."""
-        if not self._places:
-            return self._scan(publication)
-        probe, store = self._probe, self._store
-        hits = probes.match(probe, store.column_list, publication.attributes, store.blocks)
-        if hits is None:
-            return self._scan(publication)
-        links = self._link_sets.get(hits)
-        if links is None:
-            links = self._link_set(hits)
-        found = probe.numbers()
-        if self._repeats:
-            found = array("q", dict.fromkeys(found))
-        return Match(links, found)
+        return self.match_many((publication,))[0]
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return ``match`` of each."""
-        return list(map(self.match, publications))
+        if not self._places:
+            return [self._scan(each, self._entries) for each in publications]
+        probe, columns, blocks, link_sets = self._probe, self._store.column_list, self._store.blocks, self._link_sets
+        matched = []
+        for publication in publications:
+            attributes = publication.attributes
+            hits = probes.match(probe, columns, attributes if type(attributes) is dict else dict(attributes), blocks)
+            links = link_sets.get(hits)
+            if links is None:
+                links = self._link_set(hits)
+            found = probe.numbers()
+            if self._repeats:
+                found = array("q", dict.fromkeys(found))
+            match = Match(links, found)
+            matched.append(self._completed(match, publication) if probe.is_doubtful and self._store.odd else match)
+        return matched
+
+    def _completed(self, match: Match, publication: Publication) -> Match:
+        """Add those to a match that were asked one by one."""
+        odd = self._scan(publication, self._odd)
+        links = dict.fromkeys((*match.links, *odd.links))
+        return Match(tuple(sorted(links)), tuple(dict.fromkeys((*match.local, *odd.local))))
 
     def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
         """Return the links whose groups were hit, in order."""
@@ -192,9 +205,10 @@ class IndexSubscriptions:
         """Those that have to be judged one by one when a whole filter is asked about."""
         return {self._names[number]: None for number in self._store.odd}
 
-    def _scan(self, publication: Publication) -> Match:
-        """Look at every entry: where there are few, and for integers that no double can stand for."""
-        wanted = [(number, link) for interest, link, number in self._entries.values() if matches(interest, publication)]
+    def _scan(self, publication: Publication, names: Iterable[SubscriptionId]) -> Match:
+        """Look at entries one by one: where there are few, and for integers that no double can stand for."""
+        entries = map(self._entries.__getitem__, names)
+        wanted = [(number, link) for interest, link, number in entries if matches(interest, publication)]
         links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
         local = [number for number, link in wanted if not isinstance(link, BrokerId)]
         return Match(tuple(sorted(links)), tuple(local))
@@ -235,7 +249,7 @@ class IndexSubscriptions:
         if not self._places or not question_of(interest).is_plain:
             return iter(self._entries)
         probe, shapes = self._probe, question_of(interest).shapes
-        if kind == WITHIN and any(name not in self._store.columns for name in shapes):
+        if kind == WITHIN and self._store.is_complete and any(name not in self._store.columns for name in shapes):
             return iter(())
         probe.clear({}, 2 * len(self._store.column_list))
         for column in self._store.column_list:
@@ -252,11 +266,12 @@ class IndexSubscriptions:
 
     def _impossible(self) -> list[SubscriptionId]:
         """Return the subscriptions with a filter that matches nothing: those are covered by anything."""
-        for name, (interest, _, _) in self._entries.items():
-            if name not in self._possible:
-                parts = [covers(_NOTHING, Disjunction((each,))) for each in interest.filters]
-                self._possible[name] = bool(parts) and not any(parts)
-        return [name for name, possible in self._possible.items() if not possible]
+        for name in self._unjudged:
+            parts = [covers(_NOTHING, Disjunction((each,))) for each in self._entries[name][0].filters]
+            if not parts or any(parts):
+                self._impossibles[name] = None
+        self._unjudged.clear()
+        return list(self._impossibles)
 
 
 class IndexAdvertisements:
@@ -347,7 +362,10 @@ class IndexAdvertisements:
         for name, shape in shapes.items():
             column = self._store.columns.get(name)
             if column is None:
-                return None
+                if self._store.is_complete:
+                    return None
+                is_exact = False
+                continue
             probe.ask(column.number, IS_NEEDED)
             is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
         return is_exact
@@ -363,9 +381,10 @@ def _ask_values(store: Store, probe: probes.Probe, column: Column, shape: Shape,
     Return whether they know everything about them.
     """
     text = shape.only_text
-    if text is not None and kind == OVERLAPS:
+    if text is not None:
+        # Whatever meets, covers or lies within one string takes it.
         probe.ask_text(column, text, store.blocks)
-    elif shape.is_about_numbers and shape.low <= shape.high:
+    elif shape.is_about_numbers and shape.low <= shape.high and (shape.is_exact or kind != CONTAINS):
         probe.ask_numbers(column, kind, shape.low, shape.high)
     return shape.is_clear
 

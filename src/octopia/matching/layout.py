@@ -9,6 +9,9 @@ MOST_WORDS = 8 * CHUNK
 
 MOST_SEGMENTS = 256
 
+MOST_MEMOS = 1024
+"""How many strings of an attribute are remembered that no filter names."""
+
 # The fixed rows of an attribute within a block; two rows for each of its segments follow.
 ABSENT = 0
 NOT_NUMBER = 1

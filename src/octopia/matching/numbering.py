@@ -6,7 +6,7 @@ from octopia.ids import AdvertisementId, SubscriptionId
 
 
 class Numbering:
-    """Gives out the smallest numbers that it can, and knows whom each stands for."""
+    """Gives out small numbers, used ones again, and knows whom each stands for."""
 
     __slots__ = ("_free", "names")
 

@@ -20,6 +20,9 @@ cdef long long IS_TRUE
 cdef long long IS_NEEDED
 cdef long long OVERLAPS
 cdef long long CONTAINS
+cdef long long WITHIN
+cdef double NEGATIVE
+cdef double POSITIVE
 cdef long long LOCAL
 cdef unsigned long long MASK
 cdef unsigned long long ONE
@@ -41,6 +44,8 @@ cdef class Probe:
     cdef long long room
     cdef long long groups
     cdef long long links
+    cdef readonly bint is_doubtful
+    cdef bint is_within
     cdef long long fail_count
     cdef long long need_count
     cdef long long string_count
@@ -74,10 +79,12 @@ cdef class Probe:
     cpdef ask(self, long long column, long long kind)
     cpdef ask_text(self, Column column, str text, list blocks)
     cpdef ask_numbers(self, Column column, long long kind, double low, double high)
+    @cython.locals(nearest=double, low=double, high=double)
+    cpdef ask_integer(self, Column column, value)
 
 
 @cython.locals(column=Column, number=double)
-cpdef bint fill(Probe probe, list columns, dict attributes, list blocks) except -1
+cpdef fill(Probe probe, list columns, dict attributes, list blocks)
 
 @cython.locals(block=Block, group="long long", links_left="long long")
 cpdef match(Probe probe, list columns, dict attributes, list blocks)
@@ -106,7 +113,7 @@ cdef bint some_match(Block block, Probe probe, unsigned long long word, long lon
 cdef bint is_match(Block block, Probe probe, unsigned long long bit, long long word_index) except -1
 
 @cython.locals(block=Block, words="unsigned long long[::1]", start="long long", offset="long long",
-               word="unsigned long long", blurred="unsigned long long", lowest="unsigned long long", slot="long long")
+               word="unsigned long long", blurred="unsigned long long", loose="unsigned long long", lowest="unsigned long long", slot="long long")
 cpdef collect(Probe probe, list blocks, list sure, list unsure, bint is_exact, long long enough)
 
 @cython.locals(index="long long", column="long long", kind="long long", base="long long")

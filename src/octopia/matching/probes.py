@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from math import nextafter
 from typing import Any
 
 from octopia.matching import layout
@@ -35,10 +36,13 @@ IS_TRUE = layout.IS_TRUE
 IS_NEEDED = layout.IS_NEEDED
 OVERLAPS = layout.OVERLAPS
 CONTAINS = layout.CONTAINS
+WITHIN = layout.WITHIN
 LOCAL = layout.LOCAL
 
 MASK = 0xFFFFFFFFFFFFFFFF
 ONE = 1
+NEGATIVE = float("-inf")
+POSITIVE = float("inf")
 
 _DE_BRUIJN = 0x03F79D71B4CB0A89
 
@@ -70,6 +74,8 @@ class Probe:
         self.hits = array("B", [0])
         self.groups = 1
         self.links = 0
+        self.is_doubtful = False
+        self.is_within = False
         self.fail_count = 0
         self.need_count = 0
         self.string_count = 0
@@ -123,6 +129,8 @@ class Probe:
         """Begin a question of up to ``size`` attributes; ``attributes`` are what filters are verified on."""
         self.count = 0
         self.attributes = attributes
+        self.is_doubtful = False
+        self.is_within = False
         if size > self.size:
             self.reserve(2 * size)
 
@@ -145,11 +153,21 @@ class Probe:
         if kind == IS_POINT:
             self.segments[self.count] = column.boundaries.segment(low)
             self.versions[self.count] = column.boundaries.version
+        elif kind == WITHIN:
+            self.is_within = True
         self.ask(column.number, kind)
 
+    def ask_integer(self, column: Column, value: int) -> None:
+        """Ask about an integer that is no double: whatever takes one of the doubles around it has to be verified."""
+        nearest = float(value)
+        low = nearest if nearest < value else nextafter(nearest, NEGATIVE)
+        high = nearest if nearest > value else nextafter(nearest, POSITIVE)
+        self.is_doubtful = True
+        self.ask_numbers(column, OVERLAPS, low, high)
 
-def fill(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blocks: list[Block]) -> bool:
-    """Ask about a publication; return False if it has an integer that is no double, which rows cannot place."""
+
+def fill(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blocks: list[Block]) -> None:
+    """Ask about a publication."""
     probe.clear(attributes, len(columns))
     for column in columns:
         value = attributes.get(column.name)
@@ -163,19 +181,18 @@ def fill(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blo
             probe.ask(column.number, IS_TRUE if value else IS_FALSE)
         else:
             number = float(value)
-            if number != value:
-                return False
-            probe.ask_numbers(column, IS_POINT, number, number)
-    return True
+            if number == value:
+                probe.ask_numbers(column, IS_POINT, number, number)
+            else:
+                probe.ask_integer(column, value)
 
 
-def match(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blocks: list[Block]) -> bytes | None:
+def match(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blocks: list[Block]) -> bytes:
     """Match a publication: note the numbers of local slots, and return one byte a group, 1 for links that want it.
 
-    Return None if the publication cannot be asked about.
+    If the probe then ``is_doubtful``, filters with bounds that are no doubles may have been overlooked.
     """
-    if not fill(probe, columns, attributes, blocks):
-        return None
+    fill(probe, columns, attributes, blocks)
     probe.found_count = 0
     for group in range(probe.groups):
         probe.hits[group] = 0
@@ -247,7 +264,9 @@ def gather(block: Block, probe: Probe, word: int, word_index: int) -> None:
     """Note the numbers of those candidates in a word that match."""
     if probe.found_count + 64 > probe.room:
         probe.make_room(2 * probe.room)
-    unsure = word & (unsure_bits(block, probe, word_index) | block.verified[word_index])
+    unsure = word
+    if not probe.is_doubtful:
+        unsure &= unsure_bits(block, probe, word_index) | block.verified[word_index]
     while unsure:
         lowest = unsure & -unsure
         unsure ^= lowest
@@ -264,7 +283,7 @@ def gather(block: Block, probe: Probe, word: int, word_index: int) -> None:
 def some_match(block: Block, probe: Probe, word: int, word_index: int) -> bool:
     """Tell whether one of the candidates in a word matches."""
     unsure = unsure_bits(block, probe, word_index) | block.verified[word_index]
-    if word & ~unsure:
+    if word & ~unsure and not probe.is_doubtful:
         return True
     while word:
         lowest = word & -word
@@ -282,6 +301,8 @@ def is_match(block: Block, probe: Probe, bit: int, word_index: int) -> bool:
             at = 2 * block.interval_limit * slot + probe.end_intervals[index]
             if block.bounds[at] > probe.points[index] or block.bounds[at + 1] < probe.points[index]:
                 return False
+    if probe.is_doubtful:
+        return fits(block, probe, 2 * block.interval_limit * slot) and block.filters[slot].matches(probe.attributes)
     return not block.verified[word_index] & bit or block.filters[slot].matches(probe.attributes)
 
 
@@ -300,11 +321,13 @@ def collect(probe: Probe, blocks: list[Block], sure: list[Any], unsure: list[Any
             for offset in range(CHUNK):
                 word = words[offset]
                 blurred = block.blurred[start + offset] if is_exact else MASK
+                # Of some filters the interval is wider than what they take: that may lie within, though it does not.
+                loose = block.verified[start + offset] if probe.is_within else 0
                 while word:
                     lowest = word & -word
                     slot = ((start + offset) << 6) + lowest_bit(word)
                     word ^= lowest
-                    if fits(block, probe, 2 * block.interval_limit * slot):
+                    if loose & lowest or fits(block, probe, 2 * block.interval_limit * slot):
                         if blurred & lowest:
                             unsure.append((block.numbers[slot], block.filters[slot]))
                         else:

@@ -31,7 +31,6 @@ class Shape(NamedTuple):
     the bits of those fixed rows of a block in which the predicates fail (``layout``).
     """
 
-    requires: bool
     takes_number: bool
     low: float
     high: float
@@ -77,7 +76,7 @@ class Question(NamedTuple):
     shapes: dict[str, Shape]
 
 
-@functools.lru_cache(maxsize=65_536)
+@functools.lru_cache(maxsize=4096)
 def question_of(asked: Filter) -> Question:
     """Return what a filter asks; advertisements are asked about again and again."""
     shapes = {name: shape_of(predicates) for name, predicates in asked.required.items()}
@@ -97,7 +96,6 @@ def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
     takes_false = possible and all(each.test(False) for each in needing)
     takes_true = possible and all(each.test(True) for each in needing)
     return Shape(
-        requires=bool(needing),
         takes_number=takes_number,
         low=low,
         high=high,
@@ -126,7 +124,7 @@ def _range(predicate: Predicate) -> Shape:
     """Return the shape of one comparison of numbers, which is what most filters are made of."""
     low, high = _interval((predicate,))
     rows = _rows(True, low <= high, False, False, False)
-    return Shape(True, low <= high, low, high, True, False, True, None, False, False, rows)
+    return Shape(low <= high, low, high, True, False, True, None, False, False, rows)
 
 
 def _first(predicate: Predicate) -> Value | None:
@@ -148,7 +146,10 @@ def _texts(predicates: tuple[Predicate, ...]) -> tuple[str, ...] | None:
 
 
 def _interval(predicates: tuple[Predicate, ...]) -> tuple[float, float]:
-    """Return the smallest closed interval of doubles that holds all numbers which satisfy the predicates."""
+    """Return a closed interval of doubles that holds all numbers which satisfy the predicates.
+
+    It is the smallest one unless IN, NOT IN or <> are among them.
+    """
     low, high = -math.inf, math.inf
     for each in predicates:
         for bound in _bounds(each):

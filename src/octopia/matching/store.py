@@ -2,9 +2,11 @@
 
 Slots are handed out by words of 64, each of which belongs to one group (a link, or all local clients), so that a link
 is done at its first hit. A place that was given up is not used again until a good part of its word is free; then the
-word is swept, and its free slots are handed out anew. Boundaries are quantiles of a sample of all endpoints. They are
-chosen anew whenever there are four times as many endpoints as before and the old ones no longer part them evenly;
-blocks then change over one by one, a little with every addition, so that nobody waits long. Until a block has, it goes
+word is swept, and its free slots are handed out anew.
+
+Boundaries are quantiles of a sample of the last endpoints. They are looked at again when four times as many endpoints
+have been added, at the latest after some thousand, and chosen anew if they are too few or part the sample unevenly.
+Blocks then change over one by one, a little with every addition, so that nobody waits long. Until a block has, it goes
 by its old boundaries.
 """
 
@@ -14,7 +16,7 @@ from collections import Counter
 
 from octopia.content import Filter, Operator, Predicate, group_by_attribute
 from octopia.matching.blocks import Block, Boundaries, Column, place_simply
-from octopia.matching.layout import ABSENT, ASKS_STRING, CHUNK, FEWEST_WORDS, MOST_SEGMENTS, MOST_WORDS
+from octopia.matching.layout import ABSENT, ASKS_STRING, CHUNK, FEWEST_WORDS, MOST_MEMOS, MOST_SEGMENTS, MOST_WORDS
 from octopia.matching.shapes import Shape, is_plain, shape_of
 
 _INFINITY = float("inf")
@@ -24,6 +26,9 @@ _GROWTH = 4
 _SKEW = 4
 _SLOT_BITS = 20
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
+_REVIEW_EVERY = 16_384
+MOST_COLUMNS = 128
+"""How many attributes have rows; of others, filters are evaluated one by one."""
 SWEEP_AT = 24
 """A word is swept when so many of its slots were given up."""
 
@@ -39,6 +44,7 @@ class Store:
         "_free",
         "_given_up",
         "_ignores_absence",
+        "_is_complete",
         "_outdated",
         "_words_left",
         "_words_total",
@@ -57,6 +63,7 @@ class Store:
         self._free: dict[int, list[int]] = {}
         self._given_up: dict[int, list[int]] = {}
         self._outdated: list[tuple[Block, Column]] = []
+        self._is_complete = True
         self._words_left = 0
         self._words_total = 0
 
@@ -88,6 +95,13 @@ class Store:
             block.sweep(word)
             self._free[block.owner(word)] += given_up
             del self._given_up[place >> 6]
+            self._forget_strings()
+
+    def _forget_strings(self) -> None:
+        """Forget strings that no filter names any more, where they have become many."""
+        for column in self.column_list:
+            if len(column.texts.memos) > 2 * MOST_MEMOS:
+                column.texts.forget_memos(self.blocks, column.number)
 
     def size_bytes(self) -> int:
         """Return how many bytes rows and intervals take."""
@@ -113,6 +127,10 @@ class Store:
         """Place any predicates, attribute by attribute."""
         for attribute, together in group_by_attribute(predicates).items():
             column = self._column(attribute)
+            if column is None:
+                block.let_verify(slot)
+                block.let_blur(slot)
+                continue
             if not block.has_column(column.number):
                 block.add_column(column.number, column.boundaries)
             if self._ignores_absence and any(each.operator is Operator.ABSENT for each in together):
@@ -124,9 +142,17 @@ class Store:
             if not shape.is_clear:
                 block.let_blur(slot)
 
-    def _column(self, attribute: str) -> Column:
+    @property
+    def is_complete(self) -> bool:
+        """Whether all attributes that filters mention have rows."""
+        return self._is_complete
+
+    def _column(self, attribute: str) -> Column | None:
+        """Return an attribute's column, or None if there are too many to have another."""
         column = self.columns.get(attribute)
-        if column is None:
+        if column is None and len(self.column_list) >= MOST_COLUMNS:
+            self._is_complete = False
+        elif column is None:
             column = self.columns[attribute] = Column(attribute, len(self.column_list))
             self.column_list.append(column)
         return column
@@ -151,7 +177,7 @@ class Store:
         """Choose boundaries for attributes that have grown."""
         for column in self.column_list:
             if column.seen >= column.next_choice_at:
-                column.next_choice_at = column.seen * _GROWTH
+                column.next_choice_at = min(column.seen * _GROWTH, column.seen + _REVIEW_EVERY)
                 self._choose_boundaries(column)
 
     def _choose_boundaries(self, column: Column) -> None:

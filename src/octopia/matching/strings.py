@@ -11,7 +11,9 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-MOST_MEMOS = 1024
+from octopia.matching import layout
+
+MOST_MEMOS = layout.MOST_MEMOS
 """How many strings that no slot names are remembered; then all of them are forgotten."""
 LONGEST_MEMO = 512
 """Longer strings are looked at each time."""
@@ -43,10 +45,19 @@ class Texts:
         return number
 
     def unpin(self, number: int) -> None:
-        """Note that a slot names a string no longer."""
+        """Note that a slot names a string no longer; it is remembered only if slots ask in other ways."""
         self.pins[number] -= 1
         if not self.pins[number]:
-            self.memos[self.texts[number]] = number
+            if self.general:
+                self.memos[self.texts[number]] = number
+            else:
+                self.release(number)
+
+    def release(self, number: int) -> None:
+        """Forget a string, of which no block has a row any more."""
+        del self.numbers[self.texts[number]]
+        self.texts[number] = ""
+        self.free.append(number)
 
     def add(self, text: str) -> int:
         """Number a string."""
@@ -79,10 +90,12 @@ class Texts:
             if column < len(block.strings) and block.strings[column] is not None:
                 for number in self.memos.values():
                     block.strings[column].drop(block, number)
-        for text, number in self.memos.items():
-            del self.numbers[text]
-            self.texts[number] = ""
-            self.free.append(number)
+        self.release_memos()
+
+    def release_memos(self) -> None:
+        """Forget all strings that no slot names, of which no block has a row any more."""
+        for number in self.memos.values():
+            self.release(number)
         self.memos.clear()
 
 
@@ -108,20 +121,14 @@ class Strings:
 
     def name(self, block: Any, slot: int, texts: tuple[str, ...]) -> None:
         """Let a slot take certain strings."""
-        self.named[slot] = ()
+        numbers = []
         for text in texts:
             number = self.texts.pin(text)
-            self.named[slot] += (number,)
+            numbers.append(number)
             self.make_row(block, number)
             self.pins[number] += 1
             block.set_bit(self.rows[number], slot)
-
-    def name_one(self, block: Any, slot: int, number: int) -> None:
-        """Let a slot take one string, which has its row already."""
-        self.texts.pin(self.texts.texts[number])
-        self.named[slot] = (number,)
-        self.pins[number] += 1
-        block.set_bit(self.rows[number], slot)
+        self.named[slot] = numbers
 
     def ask(self, slot: int, predicates: tuple[Any, ...]) -> None:
         """Let a slot take the strings that satisfy its predicates."""
@@ -140,11 +147,25 @@ class Strings:
         if slot in self.general:
             del self.general[slot]
             self.texts.general -= 1
+            if not self.general:
+                self.drop_unnamed(block)
+            if not self.texts.general:
+                self.texts.release_memos()
         for number in self.named.pop(slot, ()):
             self.pins[number] -= 1
             if not self.pins[number]:
                 self.drop(block, number)
             self.texts.unpin(number)
+
+    def drop_unnamed(self, block: Any) -> None:
+        """Give up the rows of all strings that no slot names: nobody asks in other ways any more."""
+        for number in range(self.size):
+            if not self.pins[number]:
+                self.drop(block, number)
+        self.journal = []
+        self.length = 0
+        for number in range(self.size):
+            self.applied[number] = 0
 
     def drop(self, block: Any, number: int) -> None:
         """Give up the row of a string."""

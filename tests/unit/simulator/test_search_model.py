@@ -10,6 +10,7 @@ from octopia.broker.messages import Confirmed, Deliver
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, PublicationId
 from octopia.link import LinkSettings, Session
+from octopia.matching import SCAN
 from octopia.overlay import Scot, parse_tree
 from octopia.simulator.search import Client, Explorer, Order, Scenario, find_scenario
 from octopia.simulator.search.__main__ import main
@@ -31,7 +32,7 @@ SMALL = Scenario(
 
 
 def make_broker() -> OctopiaBroker:
-    broker = OctopiaBroker(SCOT.neighbourhood(A0), BrokerSettings())
+    broker = OctopiaBroker(SCOT.neighbourhood(A0), BrokerSettings(), matchers=SCAN)
     broker.receive(P, [], 0.0)
     return broker
 

@@ -76,7 +76,7 @@ from octopia.broker.tid.state import TidCounters, TidState
 from octopia.broker.tid.tables import Prt, Srt, Unbound
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, Peer
-from octopia.matching import SCAN, MatcherFactory
+from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 
 VERBS: clients.Verbs[TidState] = clients.Verbs(
@@ -98,7 +98,7 @@ class TidBroker:
         neighbourhood: Neighbourhood,
         settings: BrokerSettings,
         incarnation: int = 1,
-        matchers: MatcherFactory = SCAN,
+        matchers: MatcherFactory = INDEX,
     ):
         self._state = TidState(
             neighbourhood,

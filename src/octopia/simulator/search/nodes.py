@@ -21,6 +21,7 @@ from octopia.broker.core import OctopiaBroker
 from octopia.broker.messages import ClientRequest, Message
 from octopia.ids import BrokerId, ClientId
 from octopia.link import Item, LinkSettings, Session, Status
+from octopia.matching import SCAN
 from octopia.overlay import Scot
 from octopia.simulator.search.canonical import clone, digest
 
@@ -170,7 +171,8 @@ class Nodes:
 
     def _make(self, broker: BrokerId, incarnation: int, *, restarted: bool) -> Node:
         neighbourhood = self._scot.neighbourhood(broker)
-        made = OctopiaBroker(neighbourhood, self._settings, incarnation, restarted_at_ms=0.0 if restarted else None)
+        restarted_at_ms = 0.0 if restarted else None
+        made = OctopiaBroker(neighbourhood, self._settings, incarnation, SCAN, restarted_at_ms=restarted_at_ms)
         sessions = {each: Session(incarnation, LINK_SETTINGS) for each in neighbourhood.neighbours}
         return Node(broker, incarnation, made, sessions)
 
