@@ -9,9 +9,17 @@
     │   ├── InvalidPublication an attribute, a value or a payload that no publication may carry
     │   ├── InvalidOverlay     a tree, a cluster count or a link that makes no overlay
     │   │   └── UnknownBroker  a broker that the overlay does not have
-    │   └── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
+    │   ├── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
+    │   └── RequestRefused     a broker does not carry out what a client asks, with its reason
     ├── PeerError              the peer did wrong
-    │   └── ProtocolViolation  a message that this link may not carry
+    │   ├── ProtocolViolation  a message that this link may not carry
+    │   ├── BadFrame           bytes from which no message can be made
+    │   └── ClosedByPeer       the other end closed the connection, with its reason
+    ├── NetworkError           nobody did wrong, but something did not come about
+    │   ├── Unavailable        no broker can be reached
+    │   ├── NotConfirmed       a request is not known to be in force everywhere in time
+    │   ├── OutcomeUnknown     a publication may or may not have been accepted
+    │   └── SlowSubscriber     a subscriber was cut off for being too slow, with the count of what it lost
     └── InternalError          we did wrong
         ├── InvariantBroken    what must always hold does not, with the broker's recent inputs
         └── Stuck              a simulated overlay that is not at rest, but in which nothing happens any more
@@ -74,12 +82,71 @@ class InvalidFile(UsageError):
     """An overlay or scenario file with an unknown key, a wrong type or an impossible value."""
 
 
+class RequestRefused(UsageError):
+    """A broker refused what a client asked."""
+
+
 class PeerError(OctopiaError):
     """The other side of a link did wrong."""
 
 
 class ProtocolViolation(PeerError):
     """A message arrived that this link may not carry."""
+
+
+class BadFrame(PeerError):
+    """Bytes arrived that are no frame, or a frame with something in it that no peer may say."""
+
+
+class ClosedByPeer(PeerError):
+    """The other end closed the connection; ``code`` is for programs, ``reason`` for people."""
+
+    def __init__(self, code: str, reason: str = ""):
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the other end closed the connection ({self.code}){': ' if self.reason else ''}{self.reason}"
+
+
+class NetworkError(OctopiaError):
+    """Something did not come about, though nobody did wrong."""
+
+
+class Unavailable(NetworkError):
+    """No broker can be reached."""
+
+
+class NotConfirmed(NetworkError):
+    """A subscription or advertisement was not confirmed in time; it stays in force as far as it got.
+
+    ``issued`` is the subscription or advertisement, to be used or withdrawn.
+    """
+
+    def __init__(self, sentence: str, issued: object = None):
+        super().__init__(sentence, issued)
+        self.sentence = sentence
+        self.issued = issued
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class OutcomeUnknown(NetworkError):
+    """The host broker lost its memory, or was lost, before it had acknowledged a publication."""
+
+
+class SlowSubscriber(NetworkError):
+    """A subscriber was too slow; ``lost`` is how many deliveries it has lost."""
+
+    def __init__(self, sentence: str, lost: int):
+        super().__init__(sentence, lost)
+        self.sentence = sentence
+        self.lost = lost
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 class InternalError(OctopiaError):

@@ -41,6 +41,11 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
         return group_by_attribute(self.predicates)
 
     @functools.cached_property
+    def tests_by_attribute(self) -> Mapping[str, tuple[Test, ...]]:
+        """The tests of each attribute's value."""
+        return {name: tuple(each.test for each in predicates) for name, predicates in self.by_attribute.items()}
+
+    @functools.cached_property
     def required(self) -> Mapping[str, tuple[Predicate, ...]]:
         """The predicates that need their attribute to be there (all but ABSENT), by attribute."""
         return group_by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)

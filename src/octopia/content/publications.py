@@ -18,9 +18,10 @@ class Publication:
     whatever order.
     """
 
-    __slots__ = ("_attributes", "_payload", "_size")
+    __slots__ = ("_attributes", "_encoded_attributes", "_payload", "_size")
 
     _attributes: Mapping[str, Value]
+    _encoded_attributes: bytes
     _payload: bytes
     _size: int
 
@@ -30,6 +31,7 @@ class Publication:
         self._attributes = copied
         self._payload = payload
         self._size = 0
+        self._encoded_attributes = b""
 
     @classmethod
     def trusted(cls, attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
@@ -38,6 +40,7 @@ class Publication:
         publication._attributes = attributes
         publication._payload = payload
         publication._size = 0
+        publication._encoded_attributes = b""
         return publication
 
     @property
@@ -54,12 +57,24 @@ class Publication:
     def size(self) -> int:
         """About how many bytes names, values and payload take when they travel."""
         if not self._size:
-            content = sum(
-                len(name) + (len(value) if isinstance(value, str) else _NUMBER_BYTES)
-                for name, value in self.attributes.items()
-            )
-            self._size = content + len(self.payload)
+            size = len(self._payload)
+            for name, value in self._attributes.items():
+                size += len(name) + (len(value) if type(value) is str else _NUMBER_BYTES)
+            self._size = size
         return self._size
+
+    @property
+    def encoded_attributes(self) -> bytes:
+        """The attributes as they travel, or nothing if that is not known yet.
+
+        It is a cache that ``octopia.wire`` keeps here, so that a publication is forwarded as the bytes that came. It is
+        opaque to everybody else, and neither compared nor pickled.
+        """
+        return self._encoded_attributes
+
+    @encoded_attributes.setter
+    def encoded_attributes(self, encoded: bytes) -> None:
+        self._encoded_attributes = encoded
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Publication):

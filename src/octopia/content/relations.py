@@ -78,11 +78,14 @@ def explain_mismatch(interest: Disjunction, publication: Publication) -> tuple[M
 
 
 def _announces(declared: Filter, attributes: Mapping[str, Value]) -> bool:
-    by_attribute = declared.by_attribute
+    tests = declared.tests_by_attribute
     for name, value in attributes.items():
-        predicates = by_attribute.get(name)
-        if predicates is None or not all(each.test(value) for each in predicates):
+        asked = tests.get(name)
+        if asked is None:
             return False
+        for test in asked:
+            if not test(value):
+                return False
     return True
 
 

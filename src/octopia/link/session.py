@@ -35,6 +35,7 @@ from collections.abc import Sequence
 
 from octopia.broker.interface import ALL_CLASSES, CONTROL_ONLY
 from octopia.broker.messages import Message, Publish, PublishRequest, size_of
+from octopia.broker.tid.messages import TidPublish
 from octopia.link.frames import CONTROL, Ack, Frame, Grant, Hello, Item
 
 
@@ -203,6 +204,21 @@ class Session:
         """Whether something was written that the other end is not known to have."""
         return bool(self._kept)
 
+    @property
+    def last_sequence(self) -> int:
+        """The number of the last message that was written; numbers begin anew when the other end lost its memory."""
+        return self._next_sequence - 1
+
+    @property
+    def acknowledged(self) -> int:
+        """The number up to which the other end is known to have everything."""
+        return self._kept[0].sequence - 1 if self._kept else self._next_sequence - 1
+
+    @property
+    def peer_incarnation(self) -> int:
+        """The incarnation of the other end, 0 before the first greeting; it changes if that lost its memory."""
+        return self._peer_incarnation
+
     def wake(self, now_ms: float) -> bool:
         """Do what is due; return False if the other end was silent for too long: the connection must be given up."""
         if self.status is Status.DOWN:
@@ -300,6 +316,6 @@ class Session:
 def _class_and_size(message: Message) -> tuple[int, int]:
     if isinstance(message, Publish):
         return message.traffic_class, size_of(message)
-    if isinstance(message, PublishRequest):
+    if isinstance(message, PublishRequest | TidPublish):
         return 0, size_of(message)
     return CONTROL, 0

@@ -1,0 +1,140 @@
+"""Checks of what came over a connection and has the right types already: names, numbers and their relations."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from octopia.broker.messages import Message, Version
+from octopia.content.values import shorten
+from octopia.errors import BadFrame
+from octopia.ids import AdvertisementId, BrokerId, SubscriptionId
+from octopia.link import Ack, Hello
+from octopia.link.frames import Grant
+from octopia.wire.items import Opening, Role
+from octopia.wire.layout import CIV_WIDTH_MAX, REGION_BYTES_MAX
+
+_FINGERPRINT = re.compile(r"[0-9a-f]+\Z")
+_INFINITY = float("inf")
+
+
+@functools.lru_cache(maxsize=4096)
+def host_broker(region: bytes, cluster: int) -> BrokerId:
+    """Return the broker of a region and a cluster, the same object for the same broker as long as it is remembered."""
+    if not 0 <= cluster < CIV_WIDTH_MAX:
+        raise BadFrame(f"expected a cluster from 0 to {CIV_WIDTH_MAX - 1}, got {cluster}")
+    if len(region) > REGION_BYTES_MAX:
+        raise BadFrame(f"expected a region of at most {REGION_BYTES_MAX} bytes, got {len(region)}")
+    return BrokerId.parse(f"{region.decode()}.{cluster}")
+
+
+def check_message(message: Message) -> None:
+    """Refuse a control message with a name or a number that nobody has; filters were checked when they were built."""
+    _check(msgspec.structs.astuple(message))
+
+
+def check_tid(tid: AdvertisementId) -> None:
+    """Refuse a TID that no advertisement has."""
+    _check_id(tid)
+
+
+def check_handles(handles: tuple[int, ...]) -> None:
+    """Refuse a delivery to no subscription, or to a negative one."""
+    if not handles:
+        raise BadFrame("expected a delivery to name at least one subscription, got none")
+    if min(handles) < 0:
+        raise BadFrame(f"expected a number that is not negative, got {min(handles)}")
+
+
+def check_hello(hello: Hello) -> None:
+    """Refuse a greeting from nobody."""
+    if hello.incarnation < 1:
+        raise BadFrame(f"expected an incarnation of at least 1 in a Hello, got {hello.incarnation}")
+    _check_number(hello.knows_incarnation)
+    _check_number(hello.accepted)
+    _check_grant(hello.grant)
+
+
+def check_ack(ack: Ack) -> None:
+    """Refuse an acknowledgement of what cannot have been sent."""
+    _check_number(ack.accepted)
+    _check_grant(ack.grant)
+
+
+def check_opening(opening: Opening) -> None:
+    """Refuse an opening from nobody, or to nobody."""
+    if opening.broker:
+        BrokerId.parse(opening.broker)
+    if opening.role is Role.BROKER:
+        BrokerId.parse(opening.sender)
+        if not _FINGERPRINT.match(opening.fingerprint):
+            raise BadFrame(f"expected the fingerprint of an overlay in hex, got {shorten(opening.fingerprint)}")
+    elif not opening.sender or not opening.sender.isprintable():
+        raise BadFrame(f"expected a printable name of a client, got {shorten(opening.sender)}")
+    elif opening.fingerprint:
+        raise BadFrame(f"expected no fingerprint from a client, got {shorten(opening.fingerprint)}")
+
+
+def _check(value: object) -> None:
+    """Check what messages are made of; texts are valid Unicode and filters within their limits, or were not decoded."""
+    check = _CHECKS.get(type(value))
+    if check is not None:
+        check(value)
+
+
+def _check_number(value: int) -> None:
+    if value < 0:
+        raise BadFrame(f"expected a number that is not negative, got {value}")
+
+
+def _check_time(value: float) -> None:
+    if not 0.0 <= value < _INFINITY:
+        raise BadFrame(f"expected a time of at least 0 ms, got {value}")
+
+
+def _check_each(values: tuple[object, ...]) -> None:
+    for each in values:
+        _check(each)
+
+
+def _check_broker(value: BrokerId) -> None:
+    host_broker(value.region.encode(), value.cluster)
+
+
+def _check_id(value: AdvertisementId | SubscriptionId) -> None:
+    _check_broker(value.host_broker)
+    _check_number(value.incarnation)
+    _check_number(value.number)
+
+
+def _check_version(value: Version) -> None:
+    _check_number(value.incarnation)
+    _check_number(value.number)
+
+
+def _check_grant(grant: Grant) -> None:
+    if grant.number < 0 or grant.window_bytes < 0:
+        raise BadFrame(
+            f"expected a number and a window that are not negative, got {grant.number}, {grant.window_bytes}"
+        )
+    before = -1
+    for traffic_class, placed_bytes in grant.placed_bytes:
+        if not before < traffic_class <= CIV_WIDTH_MAX:
+            raise BadFrame(f"expected classes from 0 to {CIV_WIDTH_MAX}, in order, got {traffic_class} after {before}")
+        _check_number(placed_bytes)
+        before = traffic_class
+
+
+_CHECKS: dict[type, Callable[[Any], None]] = {
+    int: _check_number,
+    float: _check_time,
+    tuple: _check_each,
+    BrokerId: _check_broker,
+    AdvertisementId: _check_id,
+    SubscriptionId: _check_id,
+    Version: _check_version,
+}

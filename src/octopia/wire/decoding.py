@@ -1,0 +1,264 @@
+"""From bytes to items (the layout is explained in ``octopia.wire.layout``).
+
+Nothing that comes over a connection is trusted. Types and lengths are checked by msgspec while it decodes, filters when
+they are built, the rest in ``octopia.wire.checks``. A publication that passes is as good as one that was built with
+``Publication(…)``, and a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta
+
+from octopia.broker import ClusterIndexVector
+from octopia.broker.messages import Data, Deliver, Message, Publish, PublishRequest, size_of
+from octopia.broker.tid.messages import TidPublish
+from octopia.content import Publication, Value
+from octopia.content.limits import (
+    NAME_LENGTH_MAX,
+    PUBLICATION_ATTRIBUTES_MAX,
+    PUBLICATION_PAYLOAD_BYTES_MAX,
+)
+from octopia.content.values import INTEGER_MAX, INTEGER_MIN
+from octopia.errors import BadFrame, OctopiaError
+from octopia.ids import AdvertisementId, BrokerId, PublicationId
+from octopia.link import Ack, Frame, Hello
+from octopia.link.frames import CONTROL
+from octopia.wire import checks
+from octopia.wire.items import Answer, Closing, Command, Opening, WireItem
+from octopia.wire.layout import (
+    ATTRIBUTES_BYTES_MAX,
+    CIV_WIDTH_MAX,
+    GREETING,
+    HEADER,
+    LENGTH_BYTES,
+    MAGIC,
+    PUBLICATION,
+    START,
+    VERSION,
+    Kind,
+)
+
+_Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
+_Integer: TypeAlias = Annotated[int, Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
+_Attributes: TypeAlias = Annotated[
+    dict[_Name, _Integer | float | str | bool], Meta(min_length=1, max_length=PUBLICATION_ATTRIBUTES_MAX)
+]
+
+_PUBLICATIONS = (Publish, PublishRequest, Deliver, TidPublish)
+_ControlMessage: Any = functools.reduce(operator.or_, [each for each in get_args(Message) if each not in _PUBLICATIONS])
+
+_to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode
+_to_message: Callable[[bytes], Message] = msgspec.msgpack.Decoder(_ControlMessage).decode
+_to_tid = msgspec.msgpack.Decoder(AdvertisementId).decode
+_to_handles = msgspec.msgpack.Decoder(tuple[int, ...]).decode
+_to_hello = msgspec.msgpack.Decoder(Hello).decode
+_to_ack = msgspec.msgpack.Decoder(Ack).decode
+_to_opening = msgspec.msgpack.Decoder(Opening).decode
+_to_closing = msgspec.msgpack.Decoder(Closing).decode
+_to_command = msgspec.msgpack.Decoder(Command).decode
+_to_answer = msgspec.msgpack.Decoder(Answer).decode
+
+_unpack_publication = PUBLICATION.unpack_from
+_host_broker = checks.host_broker
+_HEADER_BYTES = HEADER.size
+_PUBLICATION_BYTES = PUBLICATION.size
+_TIME_MIN, _TIME_MAX = -sys.float_info.max, sys.float_info.max
+_PUBLISH = int(Kind.PUBLISH)
+_PUBLISH_REQUEST = int(Kind.PUBLISH_REQUEST)
+_DELIVER = int(Kind.DELIVER)
+# How msgpack begins a map: of up to 15 entries, with a count of 16 bits, with a count of 32.
+_FIXMAP, _MAP16, _MAP32 = 0x80, 0xDE, 0xDF
+_NO_FRAME = bytes(HEADER.size - START.size)
+
+
+# Publications.
+
+
+def _publication(data: bytes, at: int, end: int) -> Frame:
+    (
+        _,
+        kind,
+        clusters,
+        traffic_class,
+        sequence,
+        bits,
+        incarnation,
+        number,
+        published_ms,
+        hop,
+        cluster,
+        region_bytes,
+        extra_bytes,
+        attributes_bytes,
+    ) = _unpack_publication(data, at)
+    region_at = at + _PUBLICATION_BYTES
+    extra_at = region_at + region_bytes
+    attributes_at = extra_at + extra_bytes
+    payload_at = attributes_at + attributes_bytes
+    if payload_at > end:
+        raise BadFrame(f"expected parts within {end - region_at} bytes, got {payload_at - region_at} bytes of them")
+    if not _TIME_MIN <= published_ms <= _TIME_MAX:
+        raise BadFrame(f"expected a time of publication, got {published_ms}")
+    publication = _content(data[attributes_at:payload_at], data[payload_at:end])
+    if kind == _PUBLISH_REQUEST:
+        if clusters or bits or incarnation or hop or cluster or region_bytes or extra_bytes:
+            raise BadFrame("expected a number and a time only, got the id, CIV, hop or extra part of another kind")
+        return _framed(sequence, PublishRequest(number, publication, published_ms), traffic_class, 0)
+    host = _host_broker(data[region_at:extra_at], cluster)
+    name = PublicationId(host, incarnation, number)
+    if kind == _PUBLISH:
+        if extra_bytes:
+            raise BadFrame(f"expected no extra part, got {extra_bytes} bytes")
+        civ = _civ(bits, clusters) if clusters or bits else None
+        message = Publish(name, publication, civ, hop, published_ms)
+        return _framed(sequence, message, traffic_class, bits.bit_count())
+    if clusters or bits:
+        raise BadFrame(f"expected no CIV, got {bits:#x} of width {clusters}")
+    extra = data[extra_at:attributes_at]
+    if kind == _DELIVER:
+        delivery = Deliver(name, publication, _handles(extra), hop, published_ms)
+        return _framed(sequence, delivery, traffic_class, CONTROL)
+    return _framed(sequence, TidPublish(name, publication, _tid(extra), hop, published_ms), traffic_class, 0)
+
+
+def _framed(sequence: int, message: Data | PublishRequest, traffic_class: int, expected_class: int) -> Frame:
+    if traffic_class != expected_class:
+        raise BadFrame(f"expected the traffic class {expected_class}, got {traffic_class}")
+    return Frame(sequence, message, traffic_class, 0 if traffic_class == CONTROL else size_of(message))
+
+
+def _content(encoded: bytes, payload: bytes) -> Publication:
+    """Return a publication that is checked as ``Publication(…)`` does it."""
+    if len(encoded) > ATTRIBUTES_BYTES_MAX:
+        raise BadFrame(f"expected attributes of at most {ATTRIBUTES_BYTES_MAX} bytes, got {len(encoded)}")
+    if len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
+        raise BadFrame(f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}")
+    attributes = _to_attributes(encoded)
+    if encoded[0] - _FIXMAP != len(attributes) and _announced(encoded) != len(attributes):
+        raise BadFrame(f"expected each attribute once, got {_announced(encoded)} of {len(attributes)} names")
+    for value in attributes.values():
+        if value != value:
+            raise BadFrame("expected a number, got NaN for an attribute")
+    publication = Publication.trusted(attributes, payload)
+    publication.encoded_attributes = encoded
+    return publication
+
+
+def _announced(encoded: bytes) -> int:
+    """Return how many entries a map says it has; they are fewer in Python if a name came twice."""
+    width = {_MAP16: 2, _MAP32: 4}.get(encoded[0])
+    return int.from_bytes(encoded[1 : 1 + width]) if width is not None else encoded[0] - _FIXMAP
+
+
+def _civ(bits: int, clusters: int) -> ClusterIndexVector:
+    if clusters > CIV_WIDTH_MAX or bits >> clusters:
+        raise BadFrame(f"expected a CIV of at most {CIV_WIDTH_MAX} clusters, got {bits:#x} of width {clusters}")
+    return ClusterIndexVector(bits, clusters)
+
+
+def _handles(extra: bytes) -> tuple[int, ...]:
+    handles = _to_handles(extra)
+    checks.check_handles(handles)
+    return handles
+
+
+def _tid(extra: bytes) -> AdvertisementId:
+    tid = _to_tid(extra)
+    checks.check_tid(tid)
+    return tid
+
+
+# Everything else.
+
+
+def _control(data: bytes, at: int, end: int) -> Frame:
+    _, _, clusters, traffic_class, sequence = HEADER.unpack_from(data, at)
+    if clusters or traffic_class != CONTROL:
+        raise BadFrame(f"expected no CIV and the traffic class {CONTROL}, got width {clusters}, class {traffic_class}")
+    message = _to_message(data[at + _HEADER_BYTES : end])
+    checks.check_message(message)
+    return Frame(sequence, message, CONTROL, 0)
+
+
+def _opening(data: bytes, at: int, end: int) -> Opening:
+    body = _body(data, at, end)
+    if len(body) < GREETING.size:
+        raise BadFrame(f"expected the magic word and the version of the protocol, got {len(body)} bytes")
+    magic, version = GREETING.unpack_from(body)
+    if magic != MAGIC:
+        raise BadFrame(f"expected the magic word {MAGIC!r}, got {magic!r}")
+    if version != VERSION:
+        raise BadFrame(f"expected version {VERSION} of the protocol, got {version}")
+    opening = _to_opening(body[GREETING.size :])
+    checks.check_opening(opening)
+    return opening
+
+
+def _closing(data: bytes, at: int, end: int) -> Closing:
+    return _to_closing(_body(data, at, end))
+
+
+def _hello(data: bytes, at: int, end: int) -> Hello:
+    hello = _to_hello(_body(data, at, end))
+    checks.check_hello(hello)
+    return hello
+
+
+def _ack(data: bytes, at: int, end: int) -> Ack:
+    ack = _to_ack(_body(data, at, end))
+    checks.check_ack(ack)
+    return ack
+
+
+def _command(data: bytes, at: int, end: int) -> Command:
+    command = _to_command(_body(data, at, end))
+    if command.broker:
+        BrokerId.parse(command.broker)
+    return command
+
+
+def _answer(data: bytes, at: int, end: int) -> Answer:
+    return _to_answer(_body(data, at, end))
+
+
+def _body(data: bytes, at: int, end: int) -> bytes:
+    """Return the body of a frame outside the sequence."""
+    body_at = at + _HEADER_BYTES
+    if data[at + START.size : body_at] != _NO_FRAME:
+        raise BadFrame("expected neither CIV, class nor sequence, got one of them")
+    return data[body_at:end]
+
+
+REFUSALS = (msgspec.MsgspecError, OctopiaError, UnicodeError, RecursionError)
+"""What decoders raise if a frame is malformed: our own errors and those of msgspec, which leaves it to Python to say
+that a text is not UTF-8 or that arrays are nested too deeply."""
+
+_Decoder: TypeAlias = Callable[[bytes, int, int], WireItem]
+
+_DECODERS: dict[Kind, _Decoder] = {
+    Kind.OPENING: _opening,
+    Kind.CLOSING: _closing,
+    Kind.HELLO: _hello,
+    Kind.ACK: _ack,
+    Kind.CONTROL: _control,
+    Kind.PUBLISH: _publication,
+    Kind.PUBLISH_REQUEST: _publication,
+    Kind.DELIVER: _publication,
+    Kind.TID_PUBLISH: _publication,
+    Kind.COMMAND: _command,
+    Kind.ANSWER: _answer,
+}
+
+# A plain int is found faster under a plain int than under a member of an enum.
+DECODERS: dict[int, _Decoder] = {int(kind): decoder for kind, decoder in _DECODERS.items()}
+"""By kind, what makes an item of the frame between two places of some bytes, or raises one of ``REFUSALS``."""
+
+LENGTH_MIN = {kind: (PUBLICATION if Kind(kind).is_publication else HEADER).size - LENGTH_BYTES for kind in DECODERS}
+"""By kind, the length of a frame with an empty body."""

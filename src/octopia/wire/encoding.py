@@ -1,0 +1,189 @@
+"""From items to bytes (the layout is explained in ``octopia.wire.layout``).
+
+Items are our own, so they are not checked again. The attributes of a publication are encoded when they are first
+needed, and kept with the publication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from octopia.broker.messages import Deliver, Message, Publish, PublishRequest
+from octopia.broker.tid.messages import TidPublish
+from octopia.content import Publication
+from octopia.errors import InvalidPublication
+from octopia.ids import PublicationId
+from octopia.link import Ack, Frame, Hello
+from octopia.wire.items import REASON_LENGTH_MAX, Answer, Closing, Command, Opening, WireItem
+from octopia.wire.layout import (
+    ATTRIBUTES_BYTES_MAX,
+    GREETING,
+    HEADER,
+    LENGTH_BYTES,
+    MAGIC,
+    PUBLICATION,
+    VERSION,
+    Kind,
+)
+
+_to_msgpack = msgspec.msgpack.Encoder().encode
+_pack_publication = PUBLICATION.pack
+
+# Looking a member up in its enum takes longer than packing it.
+_PUBLISH = int(Kind.PUBLISH)
+_DELIVER = int(Kind.DELIVER)
+_TID_PUBLISH = int(Kind.TID_PUBLISH)
+_PUBLICATION_REST = PUBLICATION.size - LENGTH_BYTES
+
+
+def encode(item: WireItem) -> bytes:
+    """Return the frame of an item."""
+    if type(item) is Frame:
+        message = item.message
+        write = _PUBLICATIONS.get(type(message))
+        return write(item, message) if write is not None else _control(item, message)
+    return _OTHERS[type(item)](item)
+
+
+def prepare(publication: Publication) -> bytes:
+    """Return the attributes as they travel, or raise InvalidPublication if no frame can carry them.
+
+    Whoever publishes should call this before the publication is given to a session, which has no way to refuse it.
+    """
+    encoded = publication.encoded_attributes
+    if not encoded:
+        encoded = _to_msgpack(dict(publication.attributes))
+        if len(encoded) > ATTRIBUTES_BYTES_MAX:
+            raise InvalidPublication(
+                f"expected attributes of at most {ATTRIBUTES_BYTES_MAX} bytes when encoded, got {len(encoded)}"
+            )
+        publication.encoded_attributes = encoded
+    return encoded
+
+
+# Publications.
+
+
+def _publish(frame: Frame, message: Publish) -> bytes:
+    civ = message.publication_civ
+    if civ is None:
+        return _join(frame, _PUBLISH, message, message.id)
+    return _join(frame, _PUBLISH, message, message.id, b"", civ.clusters, civ.bits)
+
+
+def _deliver(frame: Frame, message: Deliver) -> bytes:
+    return _join(frame, _DELIVER, message, message.id, _to_msgpack(message.handles))
+
+
+def _tid_publish(frame: Frame, message: TidPublish) -> bytes:
+    return _join(frame, _TID_PUBLISH, message, message.id, _to_msgpack(message.tid))
+
+
+def _join(
+    frame: Frame,
+    kind: int,
+    message: Publish | Deliver | TidPublish,
+    name: PublicationId,
+    extra: bytes = b"",
+    clusters: int = 0,
+    bits: int = 0,
+) -> bytes:
+    publication = message.publication
+    attributes = publication.encoded_attributes or prepare(publication)
+    payload = publication.payload
+    host = name.host_broker
+    region = host.region.encode()
+    header = _pack_publication(
+        _PUBLICATION_REST + len(region) + len(extra) + len(attributes) + len(payload),
+        kind,
+        clusters,
+        frame.traffic_class,
+        frame.sequence,
+        bits,
+        name.incarnation,
+        name.number,
+        message.published_ms,
+        message.hop,
+        host.cluster,
+        len(region),
+        len(extra),
+        len(attributes),
+    )
+    return b"".join((header, region, extra, attributes, payload))
+
+
+def _publish_request(frame: Frame, message: PublishRequest) -> bytes:
+    attributes = prepare(message.publication)
+    payload = message.publication.payload
+    header = _pack_publication(
+        _PUBLICATION_REST + len(attributes) + len(payload),
+        Kind.PUBLISH_REQUEST,
+        0,
+        frame.traffic_class,
+        frame.sequence,
+        0,
+        0,
+        message.sequence,
+        message.published_ms,
+        0,
+        0,
+        0,
+        0,
+        len(attributes),
+    )
+    return b"".join((header, attributes, payload))
+
+
+# Everything else.
+
+
+def _control(frame: Frame, message: Message) -> bytes:
+    return _framed(Kind.CONTROL, _to_msgpack(message), frame.traffic_class, frame.sequence)
+
+
+def _opening(item: Opening) -> bytes:
+    return _framed(Kind.OPENING, GREETING.pack(MAGIC, VERSION) + _to_msgpack(item))
+
+
+def _closing(item: Closing) -> bytes:
+    return _framed(Kind.CLOSING, _to_msgpack(Closing(item.code, item.reason[:REASON_LENGTH_MAX])))
+
+
+def _hello(item: Hello) -> bytes:
+    return _framed(Kind.HELLO, _to_msgpack(item))
+
+
+def _ack(item: Ack) -> bytes:
+    return _framed(Kind.ACK, _to_msgpack(item))
+
+
+def _command(item: Command) -> bytes:
+    return _framed(Kind.COMMAND, _to_msgpack(item))
+
+
+def _answer(item: Answer) -> bytes:
+    return _framed(Kind.ANSWER, _to_msgpack(item))
+
+
+def _framed(kind: Kind, body: bytes, traffic_class: int = 0, sequence: int = 0) -> bytes:
+    return HEADER.pack(HEADER.size - LENGTH_BYTES + len(body), kind, 0, traffic_class, sequence) + body
+
+
+_PUBLICATIONS: dict[type, Callable[[Frame, Any], bytes]] = {
+    Publish: _publish,
+    PublishRequest: _publish_request,
+    Deliver: _deliver,
+    TidPublish: _tid_publish,
+}
+
+_OTHERS: dict[type, Callable[[Any], bytes]] = {
+    Opening: _opening,
+    Closing: _closing,
+    Hello: _hello,
+    Ack: _ack,
+    Command: _command,
+    Answer: _answer,
+}

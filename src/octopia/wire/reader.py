@@ -1,0 +1,91 @@
+"""The reader of one connection: bytes in as they come, whole items out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from octopia.errors import BadFrame
+from octopia.wire.decoding import DECODERS, LENGTH_MIN, REFUSALS
+from octopia.wire.items import WireItem
+from octopia.wire.layout import LENGTH_BYTES, START, Kind, Limits
+
+_unpack_start = START.unpack_from
+_START_BYTES = START.size
+_EXPLANATION_MAX = 300  # some errors quote what came
+
+
+class Reader:
+    """Turns what arrives over one connection into items.
+
+    ``limits`` may be set anew between two items, such as when the other end has said who it is. The reader keeps at
+    most one frame that is not whole, and none that is longer than the limits. Nothing can be read after a BadFrame.
+    """
+
+    def __init__(self, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
+        self.limits = limits
+        self._buffer = bytearray()
+        self._needed = _START_BYTES
+        self._failure: BadFrame | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """How long frames may be from now on."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self._length_max: dict[int, int] = {
+            kind: limits.publication_bytes_max if Kind(kind).is_publication else limits.control_bytes_max
+            for kind in LENGTH_MIN
+        }
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[WireItem]:
+        """Take what arrived, and return the items that are now whole, to be iterated before more is fed.
+
+        Items come up to the first frame that is malformed; there the iterator raises BadFrame.
+        """
+        if self._failure is None:
+            self._buffer += data
+        return self._items()
+
+    def _items(self) -> Iterator[WireItem]:
+        if self._failure is not None:
+            raise self._failure
+        if len(self._buffer) < self._needed:
+            return
+        data = bytes(self._buffer)
+        size, at, kind = len(data), 0, 0
+        self._needed = _START_BYTES
+        try:
+            while size - at >= _START_BYTES:
+                length, kind = _unpack_start(data, at)
+                if kind not in LENGTH_MIN or not LENGTH_MIN[kind] <= length <= self._length_max[kind]:
+                    raise self._misfit(kind, length)
+                end = at + LENGTH_BYTES + length
+                if end > size:
+                    self._needed = end - at
+                    break
+                item = DECODERS[kind](data, at, end)
+                at = end
+                yield item
+        except REFUSALS as error:
+            self._failure = _explained(error, kind)
+            self._buffer.clear()
+            raise self._failure from error
+        finally:
+            del self._buffer[:at]
+
+    def _misfit(self, kind: int, length: int) -> BadFrame:
+        if kind not in LENGTH_MIN:
+            return BadFrame(f"expected a kind of frame from {min(Kind)} to {max(Kind)}, got {kind}")
+        least, most = LENGTH_MIN[kind], self._length_max[kind]
+        return BadFrame(f"expected a length of {least} to {most} bytes, got {length}")
+
+
+def _explained(error: Exception, kind: int) -> BadFrame:
+    place = f"in a frame of kind {Kind(kind).name.lower()}" if kind in LENGTH_MIN else "at the start of a frame"
+    sentence = str(error)[:_EXPLANATION_MAX]
+    if isinstance(error, BadFrame):
+        return BadFrame(f"{sentence}, {place}")
+    return BadFrame(f"expected something well-formed {place}, but: {sentence}")

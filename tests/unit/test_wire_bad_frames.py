@@ -1,0 +1,303 @@
+"""Every kind of malformed frame is refused, with a sentence that says what was expected and what came."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+
+from octopia.broker import ClusterIndexVector
+from octopia.broker.messages import (
+    AdvertiseRequest,
+    CivSet,
+    Confirm,
+    Deliver,
+    Gap,
+    Message,
+    Publish,
+    PublishRequest,
+    SubscribeRequest,
+    Unconfirmed,
+    Version,
+)
+from octopia.broker.tid.messages import TidPublish
+from octopia.content import Publication
+from octopia.errors import BadFrame, InvalidPublication
+from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
+from octopia.link import Ack, Hello
+from octopia.link.frames import Grant
+from octopia.wire import CloseCode, Closing, Opening, Reader, Role, WireItem, encode
+from octopia.wire.layout import PUBLICATION, Kind
+from wire_samples import AD, BAR, FILTER, PUB, SUB, frames
+
+pack = msgspec.msgpack.encode
+
+FIELDS = (
+    *("length", "kind", "clusters", "traffic_class", "sequence", "bits", "incarnation", "number", "published_ms"),
+    *("hop", "cluster", "region", "extra", "attributes"),
+)
+
+
+def cases(name: str, pairs: list[tuple[Any, str]]) -> pytest.MarkDecorator:
+    """Run a test with each input and the words with which it is refused, which also name the case."""
+    names = [f"{number}-{expected[:40]}" for number, (_, expected) in enumerate(pairs)]
+    return pytest.mark.parametrize((name, "expected"), pairs, ids=names)
+
+
+def complaint(data: bytes) -> str:
+    with pytest.raises(BadFrame) as caught:
+        list(Reader().feed(data))
+    return str(caught.value)
+
+
+def write(message: Message) -> bytes:
+    (frame,) = frames(message)
+    return encode(frame)
+
+
+def altered(message: Message, body: bytes | None = None, **changes: float) -> bytes:
+    """Write a publication with other fields in its header, or with another body, whose length is then made right."""
+    data = write(message)
+    fields = dict(zip(FIELDS, PUBLICATION.unpack_from(data), strict=True)) | changes
+    body = data[PUBLICATION.size :] if body is None else body
+    fields["length"] = PUBLICATION.size - 4 + len(body)
+    return PUBLICATION.pack(*fields.values()) + body
+
+
+def framed(kind: Kind, body: bytes, clusters: int = 0, traffic_class: int = 0, sequence: int = 0) -> bytes:
+    return struct.pack("<IBBhQ", 12 + len(body), kind, clusters, traffic_class, sequence) + body
+
+
+def control(body: bytes) -> bytes:
+    return framed(Kind.CONTROL, body, 0, -1, 1)
+
+
+def attributes(encoded: bytes) -> bytes:
+    return altered(PublishRequest(1, BAR, 0.0), encoded, attributes=len(encoded))
+
+
+PLAIN = Publish(PUB, Publication({"x": 1}), None, 1, 0.0)
+STEERED = Publish(PUB, Publication({"x": 1}), ClusterIndexVector(5, 3), 1, 0.0)
+REQUEST = PublishRequest(1, Publication({"x": 1}), 0.0)
+DELIVERY = Deliver(PUB, Publication({"x": 1}), (1,), 1, 0.0)
+TREE = TidPublish(PUB, Publication({"x": 1}), AD, 1, 0.0)
+
+
+@cases(
+    "data",
+    [
+        (altered(PLAIN, bits=1), "expected a CIV of at most 64 clusters, got 0x1 of width 0"),
+        (altered(STEERED, bits=8, traffic_class=1), "expected a CIV of at most 64 clusters, got 0x8 of width 3"),
+        (altered(STEERED, clusters=65), "expected a CIV of at most 64 clusters, got 0x5 of width 65"),
+        (altered(STEERED, traffic_class=1), "expected the traffic class 2, got 1"),
+        (altered(STEERED, traffic_class=-1), "expected the traffic class 2, got -1"),
+        (altered(REQUEST, traffic_class=1), "expected the traffic class 0, got 1"),
+        (altered(DELIVERY, traffic_class=0), "expected the traffic class -1, got 0"),
+        (altered(TREE, traffic_class=1), "expected the traffic class 0, got 1"),
+        (altered(TREE, clusters=3), "expected no CIV, got 0x0 of width 3"),
+        (altered(DELIVERY, bits=3), "expected no CIV, got 0x3 of width 0"),
+        (altered(PLAIN, published_ms=math.nan), "expected a time of publication, got nan"),
+        (altered(PLAIN, published_ms=-math.inf), "expected a time of publication, got -inf"),
+        (altered(PLAIN, cluster=64), "expected a cluster from 0 to 63, got 64"),
+        (altered(PLAIN, attributes=5), "expected parts within 5 bytes, got 6 bytes of them"),
+        (altered(PLAIN, extra=2**32 - 1), "expected parts within 5 bytes, got 4294967300 bytes of them"),
+        (altered(PLAIN, b"b\x01\x81\xa1x\x01", extra=1), "expected no extra part, got 1 bytes"),
+        (altered(PLAIN, b"b" * 256 + b"\x81\xa1x\x01", region=256), "expected a region of at most 255 bytes, got 256"),
+        (altered(REQUEST, hop=1), "expected a number and a time only, got the id, CIV, hop or extra part of another"),
+        (altered(REQUEST, incarnation=1), "expected a number and a time only, got"),
+        (
+            altered(DELIVERY, b"b\x90\x81\xa1x\x01", extra=1),
+            "expected a delivery to name at least one subscription",
+        ),
+        (altered(DELIVERY, b"b\x91\xff\x81\xa1x\x01", extra=2), "expected a number that is not negative, got -1"),
+        (attributes(b"\x82\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
+        (attributes(b"\xde\x00\x02\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
+        (attributes(b"\xdf\x00\x00\x00\x02\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
+        (attributes(b"\x81\xa1x\xcb\x7f\xf8" + bytes(6)), "expected a number, got NaN for an attribute"),
+        (attributes(b"\x81\xa1x\xca\xff\xc0\x00\x00"), "expected a number, got NaN for an attribute"),
+        (attributes(pack({"x": "a" * 2**18})), "expected attributes of at most 262144 bytes, got 262152"),
+        (
+            altered(REQUEST, b"\x81\xa1x\x01" + bytes(2**20 + 1)),
+            "expected a payload of at most 1048576 bytes, got 1048577",
+        ),
+    ],
+)
+def test_the_header_and_the_content_of_a_publication_are_checked(data: bytes, expected: str):
+    assert complaint(data).startswith(expected)
+
+
+@cases(
+    "encoded",
+    [
+        (b"", "Input data was truncated"),
+        (b"\x82\xa1x\x01", "Input data was truncated"),
+        (b"\x81\xa1x\x01\x01", "trailing characters"),
+        (pack({}), "Expected `object` of length >= 1"),
+        (pack({str(number): 1 for number in range(65)}), "Expected `object` of length <= 64"),
+        (b"\xdf\xff\xff\xff\xff\xa1x\x01", "Expected `object` of length <= 64"),
+        (pack({"": 1}), "Expected `str` of length >= 1"),
+        (pack({"é" * 256: 1}), "Expected `str` of length <= 255"),
+        (pack({1: 1}), "Expected `str`, got `int`"),
+        (pack({"x": None}), "got `None`"),
+        (pack({"x": [1]}), "got `array`"),
+        (pack({"x": b"1"}), "got `bytes`"),
+        (b"\x81\xa1x\xc7\x01\x05a", "got `ext`"),
+        (pack({"x": 2**63}), "Expected `int` <= 9223372036854775807"),
+        (b"\x81\xa1x\xa3\xed\xa0\x80", "'utf-8' codec can't decode"),
+        (b"\x81\xa1\xff\x01", "'utf-8' codec can't decode"),
+        (pack([1]), "Expected `object`, got `array`"),
+        (b"\x91" * 100_000, "Expected `object`, got `array`"),
+    ],
+)
+def test_attributes_are_checked_while_they_are_decoded(encoded: bytes, expected: str):
+    said = complaint(attributes(encoded))
+    assert said.startswith("expected something well-formed in a frame of kind publish_request, but: ")
+    assert expected in said
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"x": 2**63}, {"x": -(2**63) - 1}, {"x": math.nan}, {"x": None}, {"": 1}, {"x" * 256: 1}, {}, {1: 1}, {"x": b""}],
+)
+def test_what_is_no_publication_is_none_on_the_wire(content: dict[Any, Any]):
+    with pytest.raises(InvalidPublication):
+        Publication(content)
+    try:
+        encoded = pack(content)
+    except OverflowError:
+        return
+    complaint(attributes(encoded))
+
+
+@pytest.mark.parametrize("region", [b"", b"1", b"b.c", b"b c", b"\xff", "é".encode(), b"b\n"])
+def test_the_host_broker_of_a_publication_must_have_a_legal_name(region: bytes):
+    complaint(altered(PLAIN, region + b"\x81\xa1x\x01", region=len(region)))
+
+
+def test_a_publish_is_bad_if_the_tid_is():
+    assert "Expected `array`" in complaint(altered(TREE, b"b\x01\x81\xa1x\x01", extra=1))
+    assert "trailing" in complaint(altered(TREE, b"b" + pack(AD) + b"\x01\x81\xa1x\x01", extra=len(pack(AD)) + 1))
+    nowhere = AdvertisementId(BrokerId("b", 64), 1, 1)
+    assert complaint(write(TidPublish(PUB, BAR, nowhere, 1, 0.0))).startswith("expected a cluster from 0 to 63, got 64")
+
+
+FAR = BrokerId("b", -1)
+
+
+@cases(
+    "message",
+    [
+        (Confirm((SUB, SubscriptionId(FAR, 1, 1))), "expected a cluster from 0 to 63, got -1"),
+        (Confirm((SubscriptionId(BrokerId("b" * 256, 1), 1, 1),)), "expected a region of at most 255 bytes, got 256"),
+        (Confirm((SubscriptionId(BrokerId("b.1", 1), 1, 1),)), "expected a broker as region.cluster, such as b.3, got"),
+        (Confirm((SubscriptionId(BrokerId("b", 1), -1, 1),)), "expected a number that is not negative, got -1"),
+        (Confirm((SubscriptionId(BrokerId("b", 1), 1, -2),)), "expected a number that is not negative, got -2"),
+        (CivSet((AD,), Version(-3, 1)), "expected a number that is not negative, got -3"),
+        (Unconfirmed("SubscribeRequest", 1, (FAR,)), "expected a cluster from 0 to 63, got -1"),
+        (AdvertiseRequest(-1, FILTER), "expected a number that is not negative, got -1"),
+        (SubscribeRequest(1, FILTER, math.nan), "expected a time of at least 0 ms, got nan"),
+        (SubscribeRequest(1, FILTER, -0.5), "expected a time of at least 0 ms, got -0.5"),
+        (SubscribeRequest(1, FILTER, math.inf), "expected a time of at least 0 ms, got inf"),
+    ],
+)
+def test_names_and_numbers_of_control_messages_are_checked(message: Message, expected: str):
+    assert expected in complaint(write(message))
+
+
+def subscribe(*filters: Any) -> bytes:
+    return control(pack({"type": "SubscribeRequest", "handle": 1, "interest": {"filters": filters}}))
+
+
+def condition(attribute: Any, operator: Any, operand: Any = None) -> dict[str, Any]:
+    return {"predicates": [{"attribute": attribute, "operator": operator, "operand": operand}]}
+
+
+@cases(
+    "data",
+    [
+        (subscribe(*[{}] * 65), "expected at most 64 filters in the normal form, got 65"),
+        (
+            subscribe({"predicates": condition("x", "=", 1)["predicates"] * 65}),
+            "expected at most 64 predicates in a filter, got 65",
+        ),
+        (subscribe(condition("x" * 256, "=", 1)), "expected an attribute name of 1 to 255 characters, got 256"),
+        (subscribe(condition("", "=", 1)), "expected an attribute name of 1 to 255 characters, got 0"),
+        (subscribe(condition("x", "=", math.nan)), "expected a number, got NaN in x ="),
+        (subscribe(condition("x", "=", 2**63)), "expected an integer of 64 bits with sign"),
+        (subscribe(condition("x", "=")), "expected a plain int, float, str or bool, got NoneType in x ="),
+        (subscribe(condition("x", "like", "a%")), "expected a pattern that is no prefix in x LIKE"),
+        (subscribe(condition("x", "between", [1])), "expected"),
+        (subscribe(condition("x", "in", [])), "expected a tuple of values in x IN, got an empty tuple"),
+        (subscribe(condition("x", "~", 1)), "Invalid enum value '~'"),
+        (subscribe(condition(1, "=", 1)), "Expected `str`, got `int`"),
+    ],
+)
+def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
+    said = complaint(data)
+    assert said.startswith("expected something well-formed in a frame of kind control, but: ")
+    assert expected in said
+
+
+@cases(
+    "data",
+    [
+        (control(b""), "Input data was truncated"),
+        (control(pack(Gap()) + b"\x00"), "trailing characters"),
+        (control(pack({"type": "Nonsense"})), "Invalid value 'Nonsense'"),
+        (control(pack({"type": "Publish"})), "Invalid value 'Publish'"),
+        (control(pack({"type": "A" * 100_000})), "AAA"),
+        (control(pack({})), "missing required field `type`"),
+        (control(b"\x82\xa4type\xa3Gap\xa1x" + b"\x91" * 100_000 + b"\x01"), "recursion"),
+        (control(b"\x82\xa4type\xa7Confirm\xadsubscriptions\xdd\xff\xff\xff\xff"), "truncated"),
+        (framed(Kind.CONTROL, pack(Gap()), 0, 0, 1), "the traffic class -1, got width 0, class 0"),
+        (framed(Kind.CONTROL, pack(Gap()), 1, -1, 1), "the traffic class -1, got width 1, class -1"),
+        (framed(Kind.ACK, pack(Ack(1, Grant(1, 1, ()))), sequence=1), "expected neither CIV, class nor sequence"),
+        (framed(Kind.ACK, pack(Hello(1, 1, 1, Grant(1, 1, ())))), "Invalid value 'Hello'"),
+        (framed(Kind.CLOSING, pack({"type": "Closing", "code": "bored"})), "Invalid enum value 'bored'"),
+        (framed(Kind.CLOSING, pack(Closing(CloseCode.DONE, "x" * 1001))), "Expected `str` of length <= 1000"),
+        (framed(Kind.OPENING, b"OCTO"), "expected the magic word and the version of the protocol, got 4 bytes"),
+        (framed(Kind.OPENING, b"octo\x01\x00"), "expected the magic word b'OCTO', got b'octo'"),
+        (framed(Kind.OPENING, b"OCTO\x02\x00"), "expected version 1 of the protocol, got 2"),
+        (framed(Kind.OPENING, b"OCTO\x01\x00\x80"), "missing required field"),
+    ],
+)
+def test_bodies_are_checked(data: bytes, expected: str):
+    said = complaint(data)
+    assert expected in said
+    assert len(said) < 400
+
+
+@cases(
+    "item",
+    [
+        (Hello(0, 1, 1, Grant(1, 1, ())), "expected an incarnation of at least 1 in a Hello, got 0"),
+        (Hello(1, -1, 1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
+        (Hello(1, 1, -1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
+        (Ack(-1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
+        (Ack(1, Grant(-1, 1, ())), "expected a number and a window that are not negative, got -1, 1"),
+        (Ack(1, Grant(1, -1, ())), "expected a number and a window that are not negative, got 1, -1"),
+        (Ack(1, Grant(1, 1, ((65, 1),))), "expected classes from 0 to 64, in order, got 65 after -1"),
+        (Ack(1, Grant(1, 1, ((3, 1), (3, 1)))), "expected classes from 0 to 64, in order, got 3 after 3"),
+        (Ack(1, Grant(1, 1, ((-1, 1),))), "expected classes from 0 to 64, in order, got -1 after -1"),
+        (Ack(1, Grant(1, 1, ((0, -1),))), "expected a number that is not negative, got -1"),
+        (Opening(Role.CLIENT, ""), "expected a printable name of a client, got ''"),
+        (Opening(Role.CLIENT, "a\nb"), "expected a printable name of a client, got 'a\\nb'"),
+        (Opening(Role.CLIENT, "a" * 256), "Expected `str` of length <= 255"),
+        (Opening(Role.CLIENT, "a", "abc"), "expected no fingerprint from a client, got 'abc'"),
+        (Opening(Role.CLIENT, "a", broker="b"), "expected a broker as region.cluster, such as b.3, got 'b'"),
+        (Opening(Role.CLIENT, "a", token="a" * 4097), "Expected `str` of length <= 4096"),
+        (Opening(Role.BROKER, "b", "abc"), "expected a broker as region.cluster, such as b.3, got 'b'"),
+        (Opening(Role.BROKER, "b.1"), "expected the fingerprint of an overlay in hex, got ''"),
+        (Opening(Role.BROKER, "b.1", "XYZ"), "expected the fingerprint of an overlay in hex, got 'XYZ'"),
+    ],
+)
+def test_what_sessions_and_ends_say_is_checked(item: WireItem, expected: str):
+    assert expected in complaint(encode(item))
+
+
+def test_a_number_may_have_64_bits():
+    item = frames(Publish(PublicationId(BrokerId("b", 63), 2**64 - 1, 2**64 - 1), BAR, None, 2**32 - 1, 0.0))[0]
+    assert list(Reader().feed(encode(item))) == [item]
