@@ -17,6 +17,11 @@ class Algorithm(enum.StrEnum):
     # A router is looked up for every publication, and the hash that enums have is a function in Python.
     __hash__ = str.__hash__
 
+    @property
+    def is_tid(self) -> bool:
+        """Whether brokers route by tree ids, as the rival does."""
+        return self in (Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
+
 
 class PathSelection(enum.StrEnum):
     """How TID-based routing finds the other bound copies of a subscription."""

@@ -1,0 +1,5 @@
+"""``python -m octopia`` is the ``octopia`` command."""
+
+from octopia.cli import main
+
+main()

@@ -1,0 +1,322 @@
+"""The client's end of its link: one connection after another, and the session that makes a link of them.
+
+Theory of operation
+-------------------
+
+A session lives as long as the client talks to one broker that remembers it. A connection that breaks is replaced, and
+the session goes on where it was: nobody else notices. The link is *new* when the first greeting comes, and whenever
+whoever greets does not remember us: the broker was restarted, has given us up, or is another one. Then all that was
+asked and not acknowledged is settled as unknown, and the listener issues everything again.
+
+With another broker a session begins anew, under a new incarnation. Going on with the old one would do harm if the
+client ever came back to the first broker within its grace time, which still expects the next number of the old
+sequence. The old session is kept until the new broker has greeted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, get_args
+
+from octopia.broker.messages import ClientReply, Message
+from octopia.client.dialling import backoff_s, connect_to, explain, is_final, silence
+from octopia.client.outbox import Outbox
+from octopia.client.urls import Address
+from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
+from octopia.link import Ack, Frame, Hello, Item, Session
+from octopia.transport import Connection
+from octopia.transport.connection import HANDSHAKE_S
+from octopia.transport.settings import CLIENT_LINK
+from octopia.wire import CloseCode, Opening, Role, WireItem
+
+_log = logging.getLogger(__name__)
+_REPLIES = get_args(ClientReply)
+_CLOSING_S = 1.0
+
+
+class Listener(Protocol):
+    """Whoever uses a channel."""
+
+    def on_new_link(self, opening: Opening, *, is_first: bool) -> None:
+        """Issue everything: the broker knows nothing of it."""
+
+    def on_replies(self, replies: Sequence[ClientReply]) -> None:
+        """Take what the broker said."""
+
+    def on_room(self) -> None:
+        """Learn that something was written, so that more may wait."""
+
+    def on_disconnected(self, reason: PeerError | None) -> None:
+        """Learn that the connection is broken; it will be replaced."""
+
+    def on_reconnected(self) -> None:
+        """Learn that there is a connection again."""
+
+    def on_ended(self, error: PeerError) -> None:
+        """Learn that the broker wants no more of this client."""
+
+
+class Channel:
+    """A link to a broker, or to one of several, for as long as the client wants it."""
+
+    def __init__(self, addresses: Sequence[Address], opening: Opening, outbox: Outbox, listener: Listener):
+        self._addresses = addresses
+        self._opening = opening
+        self._outbox = outbox
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._turn = 0
+        self._incarnation = 0
+        self._connection: Connection | None = None
+        self._session = self._new_session()
+        self._kept_session = self._session
+        self._broker: Opening | None = None
+        self._greeted_by: tuple[str, str] | None = None
+        self._link: tuple[Session, int] | None = None
+        self._violation: ProtocolViolation | None = None
+        self._up: asyncio.Future[None] = self._loop.create_future()
+        self._lost: asyncio.Future[PeerError | None] = self._loop.create_future()
+        self._keeper: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_poked = False
+
+    # What clients do.
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a broker is connected and has greeted."""
+        return self._session.is_up
+
+    async def open(self, timeout_s: float) -> None:
+        """Connect for the first time."""
+        failures: dict[Address, PeerError | Unavailable] = {}
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._reach(failures, is_first=True)
+        except TimeoutError:
+            told = [str(each) for each in failures.values()] or [f"{self._address} has not answered"]
+            raise Unavailable(f"{'; '.join(told)} (tried for {timeout_s:g} s)") from None
+        self._keeper = self._loop.create_task(self._keep())
+
+    def poke(self) -> None:
+        """Write what waits, at the end of this turn of the event loop."""
+        if not self._is_poked:
+            self._is_poked = True
+            self._loop.call_soon(self._pump)
+
+    async def close(self) -> None:
+        """Say goodbye, and connect no more."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        connection = self._connection
+        if connection is not None and connection.is_open:
+            self._pump()
+            connection.close(CloseCode.DONE)
+            await asyncio.wait([self._lost], timeout=_CLOSING_S)
+        self._drop()
+
+    def abort(self) -> None:
+        """Connect no more, and close without ceremony."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+        self._drop()
+
+    # Connecting.
+
+    @property
+    def _address(self) -> Address:
+        return self._addresses[self._turn % len(self._addresses)]
+
+    async def _keep(self) -> None:
+        """Connect again whenever the connection is lost."""
+        rebuffs = 0
+        while True:
+            await asyncio.wait([self._lost])
+            reason = self._lost.result()
+            if is_final(reason, is_first=False):
+                break
+            self._listener.on_disconnected(reason)
+            rebuffs = rebuffs + 1 if reason is not None else 0
+            await asyncio.sleep(backoff_s(rebuffs))
+            try:
+                await self._reach({}, is_first=False)
+            except PeerError as error:
+                reason = error
+                break
+            self._listener.on_reconnected()
+        assert reason is not None
+        self._listener.on_ended(reason)
+
+    async def _reach(self, failures: dict[Address, PeerError | Unavailable], *, is_first: bool) -> None:
+        """Try one address after another until a broker greets; give up only if it makes no sense to go on."""
+        for attempt in itertools.count():
+            try:
+                await self._dial(self._address)
+                return
+            except Unavailable as error:
+                failures[self._address] = error
+            except PeerError as error:
+                if is_final(error, is_first=is_first):
+                    raise
+                failures[self._address] = explain(self._address, error)
+                if is_first and isinstance(error, BadFrame | ProtocolViolation) and len(self._addresses) == 1:
+                    raise failures[self._address] from None
+            _log.info("no connection: client=%s reason=%s", self._opening.sender, failures[self._address])
+            self._turn += 1
+            await asyncio.sleep(backoff_s(attempt // len(self._addresses)))
+
+    async def _dial(self, address: Address) -> None:
+        """Connect to one address, and wait for the broker's greeting."""
+        self._up = self._loop.create_future()
+        self._lost = self._loop.create_future()
+        self._session = self._kept_session
+        self._violation = None
+        connection = await connect_to(address, self._make_connection)
+        meant = self._opening
+        connection.send([Opening(meant.role, meant.sender, "", address.broker, meant.overflow, meant.token)])
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                ends: list[asyncio.Future[Any]] = [self._up, self._lost]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            self._drop()
+            raise silence(address) from None
+        except asyncio.CancelledError:
+            self._drop()
+            raise
+        if not self._up.done():
+            raise self._lost.result() or explain(address, None)
+
+    def _make_connection(self) -> Connection:
+        # It may have something to say before whoever asked for it knows that it is there.
+        self._connection = Connection(self)
+        return self._connection
+
+    def _drop(self) -> None:
+        """Give a connection up, and do not wait for its end."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        self._session.disconnected()
+        self._broker = None
+        self._cancel_timer()
+
+    def _new_session(self) -> Session:
+        self._incarnation = max(self._incarnation + 1, time.time_ns())
+        return Session(self._incarnation, CLIENT_LINK)
+
+    # What connections bring.
+
+    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
+        """Take what came."""
+        if connection is not self._connection:
+            return
+        first = items[0]
+        if isinstance(first, Opening):
+            self._opened(connection, first)
+            return
+        carried = [item for item in items if isinstance(item, Hello | Frame | Ack)]
+        if self._broker is None or len(carried) < len(items):
+            self._violated(f"expected an Opening first, got {type(first).__name__}")
+            return
+        self._receive(carried)
+
+    def on_writable(self, connection: Connection) -> None:
+        """Go on writing."""
+        self.poke()
+
+    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
+        """Note that the connection is gone."""
+        if connection is not self._connection:
+            return
+        self._drop()
+        if not self._lost.done():
+            self._lost.set_result(reason or self._violation)
+
+    def _opened(self, connection: Connection, opening: Opening) -> None:
+        if opening.role is not Role.BROKER or self._broker is not None:
+            self._violated(f"expected one Opening of a broker, got one of a {opening.role}")
+            return
+        self._broker = opening
+        if self._greeted_by not in (None, (opening.sender, opening.fingerprint)):
+            self._session = self._new_session()
+        self._session.connected(self._now_ms)
+        self._flush()
+        self._set_timer()
+
+    def _receive(self, items: Sequence[Item]) -> None:
+        session = self._session
+        outcome = session.receive(items, self._now_ms)
+        if outcome.came_up:
+            self._came_up()
+        if outcome.messages:
+            self._hand_over(outcome.messages)
+        self._outbox.settle(session.acknowledged)
+        self._pump()
+
+    def _came_up(self) -> None:
+        opening = self._broker
+        assert opening is not None
+        link = (self._session, self._session.peer_incarnation)
+        self._kept_session = self._session
+        self._greeted_by = (opening.sender, opening.fingerprint)
+        if link != self._link:
+            is_first = self._link is None
+            self._link = link
+            self._outbox.start_anew()
+            self._listener.on_new_link(opening, is_first=is_first)
+        self._set_timer()
+        if not self._up.done():
+            self._up.set_result(None)
+
+    def _hand_over(self, messages: Sequence[Message]) -> None:
+        replies = [each for each in messages if isinstance(each, _REPLIES)]
+        self._listener.on_replies(replies)
+        if len(replies) < len(messages):
+            self._violated("expected what a broker says to a client, got something that brokers say to each other")
+
+    def _violated(self, sentence: str) -> None:
+        self._violation = ProtocolViolation(sentence)
+        if self._connection is not None:
+            self._connection.close(CloseCode.VIOLATION, sentence)
+
+    # Writing, and time.
+
+    @property
+    def _now_ms(self) -> float:
+        return self._loop.time() * 1000.0
+
+    def _pump(self) -> None:
+        self._is_poked = False
+        if self._connection is not None and self._connection.is_writable:
+            self._outbox.pump(self._session, self._now_ms)
+            self._listener.on_room()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._connection is not None and (items := self._session.drain(self._now_ms)):
+            self._connection.send(items)
+
+    def _set_timer(self) -> None:
+        """Wake up when the session wants it; what it wants only moves to later times until then."""
+        self._cancel_timer()
+        if (deadline_ms := self._session.next_deadline_ms) is not None:
+            self._timer = self._loop.call_at(deadline_ms / 1000.0, self._wake)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        if self._session.wake(self._now_ms):
+            self._flush()
+            self._set_timer()
+        elif self._connection is not None:
+            _log.info("the broker is silent: broker=%s", self._broker.sender if self._broker else "")
+            self._connection.abort()

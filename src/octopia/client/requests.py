@@ -1,0 +1,213 @@
+"""Advertisements and subscriptions as requests: issued, confirmed, issued again to a broker that forgot, withdrawn.
+
+A request stands until it is withdrawn or refused. It is done when the broker confirms it; a broker that does not
+confirm at all (its Opening says so) has taken it when its frame is acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from octopia.broker.kinds import MessageKind
+from octopia.broker.messages import (
+    AdvertiseRequest,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    Unconfirmed,
+    UnsubscribeRequest,
+)
+from octopia.client.outbox import Outbox
+from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
+
+CONFIRMATION_SLACK_S = 0.25
+"""How much longer than asked a client waits: the broker's answer names the brokers that are missing."""
+
+Issuing: TypeAlias = AdvertiseRequest | SubscribeRequest
+Withdrawing: TypeAlias = UnadvertiseRequest | UnsubscribeRequest
+Key: TypeAlias = tuple[str, int]
+"""A kind of message, as replies name it, and a handle."""
+
+_WITHDRAWALS = {
+    str(MessageKind.UNADVERTISEMENT): MessageKind.ADVERTISEMENT,
+    str(MessageKind.UNSUBSCRIPTION): MessageKind.SUBSCRIPTION,
+}
+
+
+class Request:
+    """An advertisement or a subscription that stands; ``ended`` is called if the broker gives it up."""
+
+    def __init__(self, message: Issuing, ended: Callable[[OctopiaError], None]):
+        self.message = message
+        self.ended = ended
+        self.is_confirmed = False
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def key(self) -> Key:
+        """What brokers call it."""
+        is_offer = isinstance(self.message, AdvertiseRequest)
+        return MessageKind.ADVERTISEMENT if is_offer else MessageKind.SUBSCRIPTION, self.message.handle
+
+    def withdrawal(self) -> Withdrawing:
+        """Return the message that withdraws it."""
+        handle = self.message.handle
+        is_offer = isinstance(self.message, AdvertiseRequest)
+        return UnadvertiseRequest(handle) if is_offer else UnsubscribeRequest(handle)
+
+    def confirm(self) -> None:
+        """Note that it is in force."""
+        self.is_confirmed = True
+        if not self.outcome.done():
+            self.outcome.set_result(None)
+
+    def fail(self, error: OctopiaError) -> bool:
+        """Tell whoever waits for it; return False if nobody does."""
+        if self.outcome.done():
+            return False
+        self.outcome.set_exception(error)
+        return True
+
+
+class _Issue:
+    """A request in the outbox."""
+
+    __slots__ = ("_request", "_requests")
+    is_abandoned = False
+
+    def __init__(self, request: Request, requests: Requests):
+        self._request = request
+        self._requests = requests
+
+    @property
+    def message(self) -> Issuing:
+        return self._request.message
+
+    def acknowledged(self) -> None:
+        if not self._requests.confirms:
+            self._request.confirm()
+
+    def forgotten(self) -> None:
+        pass  # It is issued again.
+
+
+class _Withdrawal:
+    """A withdrawal in the outbox. A broker that has forgotten everything has nothing left to withdraw."""
+
+    __slots__ = ("message", "outcome")
+    is_abandoned = False
+
+    def __init__(self, message: Withdrawing):
+        self.message = message
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def acknowledged(self) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(None)
+
+    def forgotten(self) -> None:
+        self.acknowledged()
+
+
+class Requests:
+    """All that a client has issued and not withdrawn."""
+
+    def __init__(self, outbox: Outbox, poke: Callable[[], None], report: Callable[[OctopiaError], None]):
+        self.confirms = True
+        self._outbox = outbox
+        self._poke = poke
+        self._report = report
+        self._standing: dict[Key, Request] = {}
+        self._withdrawals: list[_Withdrawal] = []
+
+    # What clients do.
+
+    async def issue(self, request: Request, issued: object, timeout_s: float | None) -> None:
+        """Return when a request is confirmed; one that nobody waits for any more is withdrawn."""
+        self._standing[request.key] = request
+        self._put(request)
+        try:
+            async with asyncio.timeout(None if timeout_s is None else timeout_s + CONFIRMATION_SLACK_S):
+                await request.outcome
+        except TimeoutError:
+            raise NotConfirmed(_unconfirmed(request, ()), issued) from None
+        except NotConfirmed as error:
+            error.issued = issued
+            raise
+        except asyncio.CancelledError:
+            self.withdraw(request)
+            raise
+
+    def withdraw(self, request: Request) -> asyncio.Future[None]:
+        """Withdraw a request once; return when the broker has taken note."""
+        withdrawal = _Withdrawal(request.withdrawal())
+        if self._standing.pop(request.key, None) is None:
+            withdrawal.acknowledged()
+            return withdrawal.outcome
+        request.is_confirmed = False
+        self._withdrawals = [each for each in self._withdrawals if not each.outcome.done()]
+        self._withdrawals.append(withdrawal)
+        self._outbox.put_control(withdrawal)
+        self._poke()
+        return withdrawal.outcome
+
+    def withdraw_subscription(self, handle: int) -> asyncio.Future[None] | None:
+        """Withdraw a subscription by its handle, if it stands."""
+        request = self._find(MessageKind.SUBSCRIPTION, handle)
+        return None if request is None else self.withdraw(request)
+
+    # What the connection brings.
+
+    def issue_again(self) -> None:
+        """Issue all that stands to a broker that does not know it."""
+        for request in self._standing.values():
+            request.is_confirmed = False
+            self._put(request)
+
+    def confirmed(self, kind: str, handle: int) -> None:
+        """Note that a request is in force."""
+        if (request := self._find(kind, handle)) is not None:
+            request.confirm()
+
+    def unconfirmed(self, reply: Unconfirmed) -> None:
+        """Note that a request was not confirmed in time; it stands."""
+        if (request := self._find(reply.request, reply.number)) is not None:
+            request.fail(NotConfirmed(_unconfirmed(request, list(map(str, reply.missing)))))
+
+    def refused(self, kind: str, handle: int, reason: str) -> None:
+        """Fail a request, which stands no longer, or a withdrawal."""
+        if kind in _WITHDRAWALS:
+            # Nothing is left of what was to be withdrawn, which is what was wanted.
+            self._report(RequestRefused(f"the broker refused to withdraw a {_WITHDRAWALS[kind]}: {reason}"))
+            return
+        request = self._standing.pop((kind, handle), None)
+        if request is None:
+            return
+        request.is_confirmed = False
+        error = RequestRefused(f"the broker refused a {kind}: {reason}")
+        if not request.fail(error):
+            self._report(error)
+        request.ended(error)
+
+    def end(self, error: OctopiaError) -> None:
+        """Fail all that somebody waits for."""
+        standing, self._standing = self._standing, {}
+        for request in standing.values():
+            request.is_confirmed = False
+            request.fail(error)
+            request.ended(error)
+        for withdrawal in self._withdrawals:
+            withdrawal.acknowledged()
+
+    def _put(self, request: Request) -> None:
+        self._outbox.put_control(_Issue(request, self))
+        self._poke()
+
+    def _find(self, kind: str, handle: int) -> Request | None:
+        return self._standing.get((kind, handle))
+
+
+def _unconfirmed(request: Request, missing: Sequence[str]) -> str:
+    brokers = f"; it has not heard of {', '.join(missing)}" if missing else ""
+    return f"the {request.key[0]} was not confirmed in time{brokers}; it stays in force as far as it got"

@@ -1,0 +1,66 @@
+"""Where brokers are: ``octopia://host:port/broker``, of which all but the host may be left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from octopia.errors import UnknownBroker, UsageError
+from octopia.ids import BrokerId
+from octopia.transport.settings import DEFAULT_PORT
+
+SCHEME = "octopia"
+VARIABLE = "OCTOPIA_URL"
+DEFAULT_URL = f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker listens, and which one it must be; empty means any."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    broker: str = ""
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
+    """Read one URL or several; without any, those of OCTOPIA_URL (with commas between them), or the default."""
+    if urls is None:
+        urls = os.environ.get(VARIABLE) or DEFAULT_URL
+    if isinstance(urls, str):
+        urls = [each.strip() for each in urls.split(",")]
+    if not urls:
+        raise UsageError(f"expected the URL of a broker, such as {DEFAULT_URL}, got none")
+    return tuple(map(parse_url, urls))
+
+
+def parse_url(url: str) -> Address:
+    """Read one URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _refusal(url, str(error)) from None
+    if parts.scheme != SCHEME:
+        raise _refusal(url, f"its scheme is {parts.scheme!r}" if parts.scheme else "it has no scheme")
+    if not parts.hostname:
+        raise _refusal(url, "it names no host")
+    if port == 0 or parts.username is not None or parts.query or parts.fragment:
+        raise _refusal(url, "it may have a host, a port from 1 to 65535 and a broker, and nothing else")
+    return Address(parts.hostname, port or DEFAULT_PORT, _broker(url, parts.path.strip("/")))
+
+
+def _broker(url: str, text: str) -> str:
+    try:
+        return str(BrokerId.parse(text)) if text else ""
+    except UnknownBroker as error:
+        raise _refusal(url, str(error)) from None
+
+
+def _refusal(url: str, problem: str) -> UsageError:
+    return UsageError(f"expected a URL such as {DEFAULT_URL} or {DEFAULT_URL}/b.3, got {url!r}: {problem}")

@@ -1,0 +1,14 @@
+"""How links over TCP behave."""
+
+from __future__ import annotations
+
+from octopia.link import LinkSettings
+
+DEFAULT_PORT = 7400
+"""Where a broker listens unless told otherwise."""
+
+BROKER_LINK = LinkSettings()
+"""Between brokers: silence is noticed within two seconds."""
+
+CLIENT_LINK = LinkSettings(heartbeat_ms=5_000.0, suspicion_ms=20_000.0)
+"""Between a client and its host broker; there may be very many."""

@@ -1,0 +1,346 @@
+"""Connecting for the first time and again, and what is said if that cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import octopia
+from fake_broker import PATIENCE_S, FakeBroker
+from octopia.client import channel, dialling
+from octopia.client.dialling import backoff_s
+from octopia.client.urls import Address, find_addresses, parse_url
+from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailable, UsageError
+from octopia.link import LinkSettings
+from octopia.wire import CloseCode, Closing
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def fail_to_connect(url: str | list[str], timeout_s: float = 0.2) -> OctopiaError:
+    with pytest.raises(OctopiaError) as caught:
+        async with octopia.connect(url, timeout_s=timeout_s):
+            pass
+    return caught.value
+
+
+class Stranger(asyncio.Protocol):
+    """A server that is no broker: it says something and leaves."""
+
+    def __init__(self, answer: bytes):
+        self.answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(self.answer)
+        transport.close()
+
+
+# URLs.
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("octopia://10.0.0.4:7411/b.3", Address("10.0.0.4", 7411, "b.3")),
+        ("octopia://broker", Address("broker", 7400)),
+        ("octopia://[::1]:7401/", Address("::1", 7401)),
+    ],
+)
+def test_urls_are_read(url: str, address: Address):
+    assert parse_url(url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://a:1", "its scheme is 'http'"),
+        ("a:7400", "scheme"),
+        ("octopia://", "no host"),
+        ("octopia://a:99999", "Port out of range"),
+        ("octopia://a:x", "Port could not be cast"),
+        ("octopia://a:0", "from 1 to 65535"),
+        ("octopia://me@a", "nothing else"),
+        ("octopia://a/b", "region.cluster"),
+    ],
+)
+def test_bad_urls_are_explained(url: str, problem: str):
+    with pytest.raises(UsageError, match=problem):
+        parse_url(url)
+
+
+def test_urls_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OCTOPIA_URL", raising=False)
+    assert find_addresses(None) == (Address("127.0.0.1", 7400),)
+    monkeypatch.setenv("OCTOPIA_URL", "octopia://a, octopia://b:1")
+    assert find_addresses(None) == (Address("a", 7400), Address("b", 1))
+    assert find_addresses(["octopia://c"]) == (Address("c", 7400),)
+    with pytest.raises(UsageError, match="got none"):
+        find_addresses([])
+
+
+def test_importing_the_package_is_cheap():
+    code = "import octopia, sys; assert 'asyncio' not in sys.modules and 'lark' not in sys.modules; octopia.connect"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError):
+        octopia.nothing  # noqa: B018
+
+
+# The first connection.
+
+
+def test_the_opening_says_who_is_there():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            async with octopia.connect(f"{broker.url}/b.3", name="feed", token="secret") as client:
+                assert client.is_connected
+                assert client.name == "feed"
+            assert not client.is_connected
+            (opening,) = broker.openings
+            assert (opening.sender, opening.broker, opening.token) == ("feed", "b.3", "secret")
+
+    asyncio.run(run())
+
+
+def test_names_and_tokens_are_checked():
+    assert octopia.connect().name != octopia.connect().name
+    with pytest.raises(UsageError, match="printable name"):
+        octopia.connect(name="a\nb")
+    with pytest.raises(UsageError, match="token"):
+        octopia.connect(token="a" * 5000)
+
+
+def test_a_client_must_be_open():
+    async def run() -> None:
+        client = octopia.connect()
+        with pytest.raises(UsageError, match="not entered"):
+            await client.publish({"x": 1})
+        await client.close()
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            with pytest.raises(UsageError, match="not open"):
+                await client.open()
+
+    asyncio.run(run())
+
+
+def test_without_a_broker_the_error_says_what_to_do():
+    async def run() -> None:
+        port = free_port()
+        error = await fail_to_connect(f"octopia://127.0.0.1:{port}")
+        assert isinstance(error, Unavailable)
+        assert str(error).startswith(f"no broker answers at 127.0.0.1:{port} (")
+        assert "is one running? Start one with `octopia up` (tried for 0.2 s)" in str(error)
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_starts_a_little_later_is_found():
+    async def run() -> None:
+        broker = FakeBroker()
+        broker.port = free_port()
+        client = octopia.connect(["octopia://127.0.0.1:1", broker.url])
+        opening = asyncio.create_task(client.open())
+        await asyncio.sleep(0)
+        await broker.start()
+        await opening
+        await client.close()
+        broker.stop()
+
+    asyncio.run(run())
+
+
+def test_silence_is_said_as_such(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(channel, "HANDSHAKE_S", 0.05)
+
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.greets = False
+            assert "but has not greeted within" in str(await fail_to_connect(broker.url))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n"])
+def test_garbage_is_said_as_such_and_at_once(answer: bytes):
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(lambda: Stranger(answer), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        error = await fail_to_connect(f"octopia://127.0.0.1:{port}", timeout_s=PATIENCE_S)
+        assert f"what listens at 127.0.0.1:{port} is no OctopiA broker: expected a kind of frame" in str(error)
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_a_closed_door_is_said_as_such():
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(lambda: Stranger(b""), "127.0.0.1", 0)
+        error = await fail_to_connect(f"octopia://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert "closed the connection without a word" in str(error)
+        server.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("code", [CloseCode.WRONG_BROKER, CloseCode.NOT_ALLOWED, CloseCode.NAME_TAKEN])
+def test_a_refusal_is_final(code: CloseCode):
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.refusal = Closing(code, "go away")
+            error = await fail_to_connect(broker.url, timeout_s=PATIENCE_S)
+            assert isinstance(error, ClosedByPeer)
+            assert (error.code, error.reason) == (code, "go away")
+            assert len(broker.openings) == 1
+
+    asyncio.run(run())
+
+
+# Connecting again.
+
+
+def test_hooks_tell_of_lost_connections():
+    async def run() -> None:
+        told: list[str] = []
+        back = asyncio.Event()
+
+        def on_reconnect() -> None:
+            told.append("back")
+            back.set()
+
+        async with FakeBroker() as broker:
+            hooks = {"on_disconnect": lambda reason: told.append(f"gone: {reason}"), "on_reconnect": on_reconnect}
+            async with octopia.connect(broker.url, **hooks):
+                broker.close(CloseCode.SHUTDOWN, "for tea")
+                await asyncio.wait_for(back.wait(), PATIENCE_S)
+        assert told == ["gone: the other end closed the connection (shutdown): for tea", "back"]
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_wants_no_more_ends_the_client():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            subscription = await client.subscribe("x > 0")
+            broker.accepts_data = False
+            (session,) = broker.sessions.values()
+            session.accept_data(False)
+            broker.place()
+            await client.advertise("x > 0")
+            waiting = asyncio.create_task(client.publish({"x": 1}))
+            await asyncio.sleep(0)
+            broker.close(CloseCode.REPLACED, "somebody has your name")
+            with pytest.raises(ClosedByPeer):
+                await anext(subscription)
+            with pytest.raises(ClosedByPeer):
+                await waiting
+            with pytest.raises(ClosedByPeer):
+                await client.advertise("x > 1")
+            assert len(broker.openings) == 1
+
+    asyncio.run(run())
+
+
+def test_another_broker_is_found_and_gets_a_new_session():
+    """Back at the first broker, which still remembers, nothing may be taken for a duplicate."""
+
+    async def run() -> None:
+        async with (
+            FakeBroker("a.0") as first,
+            FakeBroker("b.0") as second,
+            octopia.connect([first.url, second.url], name="me") as client,
+        ):
+            subscription = await client.subscribe("x > 0")
+            await client.publish({"x": 1})
+            first.stop()
+            await second.until(lambda: bool(second.received))
+            await client.publish({"x": 2})
+            await first.start()
+            second.stop()
+            await first.until(lambda: len(first.received) == 3)
+            await client.publish({"x": 3})
+            assert (first.values(), second.values()) == ([1, 3], [2])
+            assert subscription.gaps == 2
+            first.deliver([7])
+            assert (await anext(subscription))["x"] == 7
+
+    asyncio.run(run())
+
+
+def test_a_cut_at_the_second_broker_goes_unnoticed_too():
+    async def run() -> None:
+        async with (
+            FakeBroker("a.0") as first,
+            FakeBroker("b.0") as second,
+            octopia.connect([first.url, second.url]) as client,
+        ):
+            subscription = await client.subscribe("x > 0")
+            first.stop()
+            await second.until(lambda: bool(second.received))
+            await client.publish({"x": 1})
+            second.cut()
+            await client.publish({"x": 2})
+            assert second.values() == [1, 2]
+            assert subscription.gaps == 1
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_only_opened_its_door_changes_nothing():
+    """Back at the first broker the session goes on, although another one was tried meanwhile."""
+
+    async def run() -> None:
+        async with (
+            FakeBroker("a.0") as first,
+            FakeBroker("b.0") as second,
+            octopia.connect([first.url, second.url]) as client,
+        ):
+            second.leaves_after_opening = True
+            subscription = await client.subscribe("x > 0")
+            first.stop()
+            await second.until(lambda: bool(second.openings))
+            await first.start()
+            await client.publish({"x": 1})
+            assert first.values() == [1]
+            assert subscription.gaps == 0
+
+    asyncio.run(run())
+
+
+def test_a_silent_broker_is_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(channel, "CLIENT_LINK", LinkSettings(heartbeat_ms=20, suspicion_ms=60))
+
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            await broker.until(lambda: len(broker.openings) >= 2)
+            await client.publish({"x": 1})
+
+    asyncio.run(run())
+
+
+def test_the_outcome_is_unknown_if_the_client_ends_before_the_acknowledgement():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+
+            def close(_: object) -> list[object]:
+                broker.close(CloseCode.NOT_ALLOWED)
+                return []
+
+            broker.answer = close
+            with pytest.raises(OutcomeUnknown):
+                await client.publish({"x": 1})
+
+    asyncio.run(run())
+
+
+def test_waits_are_drawn_below_a_bound_that_doubles(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dialling.random, "uniform", lambda low, high: (low, high))
+    assert [backoff_s(attempt) for attempt in (0, 1, 5, 6, 7, 1000)] == [
+        (0.0, bound) for bound in (0.05, 0.1, 1.6, 3.2, 5.0, 5.0)
+    ]

@@ -1,0 +1,279 @@
+"""What ``publish`` promises: accepted once, in order, or an error that says what is known."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+import octopia
+from fake_broker import PATIENCE_S, Cut, FakeBroker
+from octopia.broker.messages import AdvertiseRequest, PublishRequest, Refused
+from octopia.client import dialling, publishing
+from octopia.client.outbox import Outbox
+from octopia.client.publishing import Publishing
+from octopia.content import Publication
+from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, UsageError
+from octopia.link import Hello, LinkSettings, Session
+from octopia.link.frames import Grant
+
+
+def refuse_odd(request: object) -> list[Refused]:
+    if isinstance(request, PublishRequest) and request.publication.attributes["x"] % 2:
+        return [Refused("publication", request.sequence, "it is odd")]
+    return []
+
+
+def test_a_publication_is_accepted_with_its_payload():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            await client.publish({"symbol": "IBM", "price": 1.5}, payload=b"hi")
+            (request,) = broker.received
+            assert request.publication == Publication({"symbol": "IBM", "price": 1.5}, b"hi")
+            assert request.published_ms > 1e12
+
+    asyncio.run(run())
+
+
+def test_bad_publications_never_leave():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            with pytest.raises(InvalidPublication, match="NaN"):
+                await client.publish({"x": float("nan")})
+            with pytest.raises(InvalidPublication, match="when encoded"):
+                await client.publish({"x": "é" * 200_000})
+            with pytest.raises(UsageError, match="inside the publication"):
+                await client.publish(Publication({"x": 1}), b"hi")
+            await client.publish({"x": 1})
+            assert broker.values() == [1]
+
+    asyncio.run(run())
+
+
+def test_a_refused_publication_fails_alone():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            broker.answer = refuse_odd
+            results = await asyncio.gather(*(client.publish({"x": x}) for x in range(4)), return_exceptions=True)
+            assert [type(each) for each in results] == [type(None), RequestRefused] * 2
+            assert str(results[1]) == "the broker refused a publication: it is odd"
+
+    asyncio.run(run())
+
+
+def test_a_refusal_that_comes_too_late_is_reported():
+    async def run() -> None:
+        errors: list[OctopiaError] = []
+        async with FakeBroker() as broker, octopia.connect(broker.url, on_error=errors.append) as client:
+            await client.publish({"x": 1})
+            broker.say([Refused("publication", 1, "too late")])
+            await client.publish({"x": 2})
+        assert [str(each) for each in errors] == ["the broker refused a publication: too late"]
+
+    asyncio.run(run())
+
+
+def test_many_are_pipelined_and_counted():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            assert await client.publish_many({"x": x} for x in range(5000)) == 5000
+            assert broker.values() == list(range(5000))
+            assert await client.publish_many([({"x": 1}, b"p"), Publication({"x": 2})]) == 2
+            assert broker.received[-2].publication.payload == b"p"
+
+    asyncio.run(run())
+
+
+def test_many_from_an_asynchronous_source():
+    async def source() -> AsyncIterator[dict[str, int]]:
+        for x in range(3):
+            await asyncio.sleep(0)
+            yield {"x": x}
+
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            assert await client.publish_many(source()) == 3
+            assert broker.values() == [0, 1, 2]
+
+    asyncio.run(run())
+
+
+def test_many_raise_the_first_failure_when_all_are_settled():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            broker.answer = refuse_odd
+            with pytest.raises(RequestRefused) as caught:
+                await client.publish_many({"x": x} for x in range(10))
+            assert caught.value.__notes__ == ["5 publications were accepted, 5 failed"]
+            assert len(broker.received) == 10
+            with pytest.raises(InvalidPublication):
+                await client.publish_many([{"x": 10}, {"x": None}, {"x": 12}])
+            assert broker.values()[10:] == [10]
+
+    asyncio.run(run())
+
+
+def test_publishers_wait_for_credit_and_then_for_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publishing, "BACKLOG_BYTES_MAX", 2_000)
+    payload = b"." * 1000
+
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            broker.places = False
+            calls = [asyncio.create_task(client.publish({"x": x}, payload)) for x in range(200)]
+            await broker.until(lambda: len(broker.received) >= 63)
+            advertising = asyncio.create_task(client.advertise("x > 0"))
+            await broker.until(lambda: bool(broker.of(AdvertiseRequest)))  # control needs no credit
+            await advertising
+            written = len(broker.of(PublishRequest))
+            assert written < 70
+            assert client._publishing._outbox.backlog_bytes < 4_000
+            broker.place()
+            await asyncio.gather(*calls)
+            assert broker.values() == list(range(200))
+
+    asyncio.run(run())
+
+
+def test_nothing_is_published_while_the_broker_grants_nothing():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.accepts_data = False
+            async with octopia.connect(broker.url) as client:
+                await client.advertise("x > 0")
+                call = asyncio.create_task(client.publish({"x": 1}))
+                await client.subscribe("x > 0")
+                assert broker.values() == []
+                assert not call.done()
+                (session,) = broker.sessions.values()
+                session.accept_data(True)
+                broker.place()
+                await call
+
+    asyncio.run(run())
+
+
+def test_a_publication_that_nobody_waits_for_is_not_written():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.accepts_data = False
+            async with octopia.connect(broker.url) as client:
+                call = asyncio.create_task(client.publish({"x": 1}))
+                await client.advertise("x > 0")
+                call.cancel()
+                (session,) = broker.sessions.values()
+                session.accept_data(True)
+                broker.place()
+                await client.publish({"x": 2})
+                assert broker.values() == [2]
+
+    asyncio.run(run())
+
+
+def test_a_cut_goes_unnoticed():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            await client.publish({"x": 1})
+            broker.cut()
+            await client.publish({"x": 2})
+            assert broker.values() == [1, 2]
+            assert len(broker.openings) == 2
+
+    asyncio.run(run())
+
+
+def test_the_outcome_is_unknown_if_the_broker_forgot_and_what_was_not_written_is_sent():
+    async def run() -> None:
+        gone = asyncio.Event()
+        async with FakeBroker() as broker, octopia.connect(broker.url, on_disconnect=lambda _: gone.set()) as client:
+            await client.publish({"x": 1})
+            broker.cut_on_read = lambda: Cut.BEFORE
+            written = asyncio.create_task(client.publish({"x": 2}))
+            await asyncio.wait_for(gone.wait(), PATIENCE_S)
+            assert not client.is_connected
+            broker.forget()
+            broker.cut_on_read = lambda: Cut.NEVER
+            later = asyncio.create_task(client.publish({"x": 3}))
+            with pytest.raises(OutcomeUnknown):
+                await written
+            await later
+            assert broker.values() == [1, 3]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_is_accepted_once_and_in_order_whatever_is_cut(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dialling, "BACKOFF_FIRST_S", 0.001)
+
+    async def run() -> None:
+        draw, payload = random.Random(seed), b"." * 4000
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            broker.cut_on_read = lambda: draw.choices(list(Cut), (6, 2, 2))[0]
+            async with asyncio.timeout(60):
+                if seed % 2:
+                    await client.publish_many(({"x": x}, payload) for x in range(1000))
+                else:
+                    calls = [asyncio.create_task(client.publish({"x": x}, payload)) for x in range(1000)]
+                    await asyncio.gather(*calls)
+            assert broker.values() == list(range(1000))
+            assert broker.cuts > 10
+
+    asyncio.run(run())
+
+
+def test_closing_waits_for_what_was_published_and_says_goodbye():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            async with octopia.connect(broker.url) as client:
+                call = asyncio.create_task(client.publish_many({"x": x} for x in range(100)))
+                await asyncio.sleep(0)
+            assert await call == 100
+            await broker.until(lambda: bool(broker.goodbyes))
+            assert str(broker.goodbyes[0]) == "the other end closed the connection (done)"
+            with pytest.raises(UsageError, match="closed"):
+                await client.publish({"x": 1})
+            await client.close()
+
+    asyncio.run(run())
+
+
+def test_closing_gives_up_in_time():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.accepts_data = False
+            client = octopia.connect(broker.url)
+            await client.open()
+            calls = [client.publish({"x": 1}), client.publish_many([{"x": 2}, {"x": 3}])]
+            tasks = [asyncio.create_task(each) for each in calls]
+            await client.advertise("x > 0")
+            async with asyncio.timeout(PATIENCE_S):
+                await client.close(timeout_s=0.01)
+            for task in tasks:
+                with pytest.raises(UsageError):
+                    await task
+            assert broker.values() == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_was_told_to_have_failed_is_never_written(many: bool):
+    async def run() -> None:
+        outbox, session = Outbox(), Session(1, LinkSettings())
+        session.connected(0.0)
+        session.receive([Hello(2, 0, 0, Grant(1, 2**20, ()))], 0.0)
+        publishing = Publishing(outbox, lambda: None)
+        work = publishing.publish_many([{"x": 1}]) if many else publishing.publish(Publication({"x": 1}))
+        task = asyncio.create_task(work)
+        await asyncio.sleep(0)
+        assert outbox.backlog_bytes
+        publishing.end(UsageError("closed"))
+        outbox.pump(session, 0.0)
+        assert session.last_sequence == 0
+        with pytest.raises(UsageError):
+            await task
+
+    asyncio.run(run())
