@@ -24,6 +24,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
 	$(BIN)/python benchmarks/subscribing.py
 	$(BIN)/python benchmarks/simulator.py
+	$(BIN)/python benchmarks/client.py
 
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m soak --timeout 0

@@ -17,6 +17,7 @@ from octopia.broker.interface import (
     Event,
     Fact,
     ForClient,
+    LinkStatus,
     Overflow,
     Routed,
     Verdict,
@@ -30,7 +31,7 @@ from octopia.broker.messages import (
     NeighbourMessage,
     Publish,
 )
-from octopia.broker.queues import ClientQueue, LinkStatus, OutputQueue
+from octopia.broker.queues import ClientQueue, OutputQueue
 from octopia.broker.tid.messages import TidPublish
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId

@@ -62,6 +62,7 @@ from octopia.broker.interface import (
     Effects,
     Fact,
     ForClient,
+    LinkStatus,
     Overflow,
     Routed,
     Verdict,
@@ -88,7 +89,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     Unsubscribe,
 )
-from octopia.broker.queues import LinkStatus
 from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation

@@ -170,6 +170,15 @@ class Counters:
     admitted_by_grace: int = 0
 
 
+class LinkStatus(msgspec.Struct, frozen=True):
+    """One row of the Link Status Table: a queue's length now, its traffic in the last closed window, the verdict."""
+
+    queue_length: int
+    entered: int
+    left: int
+    congested: bool
+
+
 class Broker(Protocol):
     """A broker as drivers see it. Every input carries the time, which never runs backwards."""
 
@@ -224,6 +233,9 @@ class Broker(Protocol):
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
         """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
+
+    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
+        """Return the Link Status Table."""
 
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table."""

@@ -18,20 +18,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from octopia.broker.interface import ALL_CLASSES, Verdict
+from octopia.broker.interface import ALL_CLASSES, LinkStatus, Verdict
 from octopia.broker.messages import ClientReply, Copy, Lost, NeighbourMessage, size_of
 
 LONGER_THAN_ANY = sys.maxsize
 """The length of the queue of a link that is down."""
-
-
-class LinkStatus(msgspec.Struct, frozen=True):
-    """One row of the Link Status Table: a queue's length now, its traffic in the last closed window, the verdict."""
-
-    queue_length: int
-    entered: int
-    left: int
-    congested: bool
 
 
 class Window:

@@ -2,7 +2,7 @@
 
 - **Clt**, the Cluster Link Table: advertisements of publishers in this region, each with its CIV and last hop.
 - **Prt**, the Publication Routing Table: subscriptions of this cluster, each with its last hop.
-- The Link Status Table is read off the output queues (``queues.LinkStatus``): it holds nothing that they do not know.
+- The Link Status Table is read off the output queues (``LinkStatus``): it holds nothing that they do not know.
 
 A table keeps what the paper stores; questions of content go to the matcher behind it.
 """

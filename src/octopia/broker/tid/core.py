@@ -51,6 +51,7 @@ from octopia.broker.interface import (
     Effects,
     Fact,
     ForClient,
+    LinkStatus,
     Overflow,
     Placed,
     Routed,
@@ -61,7 +62,6 @@ from octopia.broker.messages import (
     Message,
     PublishRequest,
 )
-from octopia.broker.queues import LinkStatus
 from octopia.broker.tid import advertising, invariants, publishing, subscribing
 from octopia.broker.tid.fingerprint import fingerprint
 from octopia.broker.tid.messages import (

@@ -1,0 +1,165 @@
+"""``octopia pub`` and ``octopia sub``: publish and subscribe from a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from octopia.cli.output import console
+from octopia.client import Client, Received, connect
+from octopia.content import Filter, Operator, Predicate, Publication, Value
+from octopia.content.filters import Disjunction
+from octopia.errors import InvalidPublication, UsageError
+from octopia.runtime.process import run_loop
+
+PUB_EXAMPLES = """Examples:
+
+octopia pub symbol=IBM price=101.5
+
+octopia pub symbol=IBM price=101.5 --payload "as of noon" --count 100 --rate 20
+
+cat bars.jsonl | octopia pub --stdin --url octopia://127.0.0.1:7403
+"""
+
+SUB_EXAMPLES = """Examples:
+
+octopia sub "symbol = 'IBM' AND price > 100"
+
+octopia sub "price > 100" --count 5 --json --url octopia://127.0.0.1:7403
+"""
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(envvar="OCTOPIA_URL", metavar="URL", help="A broker (default: octopia://127.0.0.1:7400)."),
+]
+
+
+def pub(
+    attributes: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Attributes; numbers, true, false, or text.")
+    ] = None,
+    payload: Annotated[str, typer.Option(help="Text that travels along.")] = "",
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read one JSON object a line instead.")] = False,
+    count: Annotated[int, typer.Option(min=1, help="How often to publish.")] = 1,
+    rate: Annotated[float, typer.Option(min=0, help="How many a second; 0 is as fast as accepted.")] = 0.0,
+    advertise: Annotated[str | None, typer.Option(metavar="FILTER", help="What to advertise first.")] = None,
+    url: UrlOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Publish, and say when the broker has accepted it.
+
+    It advertises for itself: by default, that it publishes these attributes, with any values.
+    """
+    if stdin == bool(attributes):
+        raise UsageError("expected either NAME=VALUE... or --stdin, got " + ("both" if stdin else "neither"))
+    if stdin:
+        publications = [_from_json(line, payload) for line in sys.stdin if line.strip()]
+    else:
+        publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * count
+    took = run_loop(_publish(publications, advertise, rate, url))
+    if as_json:
+        console().print(json.dumps({"accepted": len(publications), "seconds": took}))
+    else:
+        console().print(f"{len(publications)} accepted in {took:.3f} s")
+
+
+async def _publish(publications: list[Publication], advertise: str | None, rate: float, url: str | None) -> float:
+    async with connect(url) as client:
+        for offer in [advertise] if advertise else _offers(publications):
+            await client.advertise(offer)
+        begin = time.perf_counter()
+        if rate:
+            await _publish_slowly(client, publications, rate)
+        else:
+            await client.publish_many(publications)
+        return time.perf_counter() - begin
+
+
+async def _publish_slowly(client: Client, publications: list[Publication], rate: float) -> None:
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    for number, publication in enumerate(publications):
+        await asyncio.sleep(max(0.0, begin + number / rate - loop.time()))
+        await client.publish(publication)
+
+
+def _offers(publications: list[Publication]) -> Iterator[Disjunction]:
+    """Yield an advertisement for every set of attributes that will be published."""
+    for names in dict.fromkeys(tuple(sorted(each.attributes)) for each in publications):
+        yield Disjunction((Filter(tuple(Predicate(name, Operator.EXISTS) for name in names)),))
+
+
+def _attribute(text: str) -> tuple[str, Value]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"expected NAME=VALUE, such as price=101.5, got {text!r}")
+    return name, _value(value)
+
+
+def _value(text: str) -> Value:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _from_json(line: str, payload: str) -> Publication:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidPublication(f"expected one JSON object a line, got {line.strip()[:60]!r}: {error}") from None
+    return Publication(found, payload.encode())
+
+
+def sub(
+    interest: Annotated[str, typer.Argument(metavar="FILTER", help='What to receive, such as "price > 100".')],
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    url: UrlOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Subscribe, and print what arrives until Ctrl-C."""
+    try:
+        run_loop(_receive(interest, count, url, as_json=as_json))
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+async def _receive(interest: str, count: int | None, url: str | None, *, as_json: bool) -> None:
+    screen, aside = console(), Console(stderr=True, highlight=False, markup=False)
+    async with connect(url) as client:
+        subscription = await client.subscribe(
+            interest, on_gap=lambda *_: aside.print("some publications may have been missed here")
+        )
+        aside.print("subscribed; Ctrl-C ends")
+        seen = 0
+        async for received in subscription:
+            screen.print(_line(received, as_json=as_json), soft_wrap=True)
+            seen += 1
+            if seen == count:
+                return
+
+
+def _line(received: Received, *, as_json: bool) -> str:
+    if not as_json:
+        shown = " ".join(f"{name}={value}" for name, value in received.attributes.items())
+        return f"{shown} {received.payload.decode(errors='replace')}".rstrip()
+    told: dict[str, Any] = {
+        "id": str(received.id),
+        "attributes": dict(received.attributes),
+        "payload": received.payload.decode(errors="replace"),
+        "published_ms": received.published_ms,
+        "delay_ms": received.received_ms - received.published_ms,
+        "hops": received.hops,
+    }
+    return json.dumps(told)

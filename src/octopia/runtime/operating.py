@@ -1,0 +1,152 @@
+"""What operators ask of running brokers: reports, addresses, and the shape of links.
+
+An operator connects like a client and asks one thing after another. Brokers answer operators on their own machine only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import PeerError, RequestRefused, Unavailable
+from octopia.ids import BrokerId
+from octopia.overlay import LinkShape
+from octopia.overlay.files import Address
+from octopia.transport import Connection
+from octopia.wire import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
+
+if TYPE_CHECKING:
+    from octopia.runtime.node import Node
+
+ANSWER_S = 5.0
+"""How long an operator waits for an answer."""
+
+
+class Desk:
+    """The broker's side of an operator's connection."""
+
+    def __init__(self, node: Node):
+        self._node = node
+
+    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
+        """Answer each command."""
+        for item in items:
+            if not isinstance(item, Command):
+                connection.close(CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
+                return
+            connection.send([_answer(self._node, item)])
+
+    def on_writable(self, connection: Connection) -> None:
+        """Do nothing: answers are few."""
+
+    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
+        """Forget the operator, who leaves no trace."""
+        self._node.forget_guest(connection)
+
+
+def _answer(node: Node, command: Command) -> Answer:
+    match command.verb:
+        case Verb.REPORT:
+            return Answer(report_on(node))
+        case Verb.WHERE:
+            return _where(node, command)
+        case Verb.THROTTLE:
+            return _throttle(node, command)
+
+
+def _where(node: Node, command: Command) -> Answer:
+    address = node.addresses.get(BrokerId.parse(command.broker or str(node.id)))
+    if address is None:
+        return Answer(problem=f"the overlay of {node.id} has no broker {command.broker}")
+    return Answer({"host": address.host, "port": address.port})
+
+
+def _throttle(node: Node, command: Command) -> Answer:
+    peer = BrokerId.parse(command.broker) if command.broker else None
+    if peer is None or peer not in node.links:
+        neighbours = ", ".join(map(str, node.links))
+        return Answer(problem=f"{node.id} has no link to {command.broker or 'nobody'}, only to {neighbours}")
+    node.set_shape(peer, LinkShape(command.rate, command.delay_ms))
+    shape = node.links[peer].shaper.shape
+    return Answer({"from": str(node.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})
+
+
+def report_on(node: Node) -> dict[str, Any]:
+    """Say how a broker is doing."""
+    broker = node.broker
+    counters = broker.counters
+    congested = {peer: status.congested for peer, status in broker.link_status_table(node.now_ms()).items()}
+    return {
+        "id": str(node.id),
+        "incarnation": node.incarnation,
+        "ready": broker.accepts_data,
+        "clients": len(node.clients),
+        "tables": broker.table_sizes(),
+        "sent": {str(kind): count for kind, count in counters.sent.items()},
+        "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
+        "links": {
+            str(peer): {
+                "kind": str(node.overlay.scot.link_kind(node.id, peer)),
+                "up": link.is_up,
+                "queue": broker.waits_for(peer),
+                "congested": congested[peer],
+                "dropped": link.session.dropped_unacknowledged,
+                "rate": link.shaper.shape.rate,
+                "delay_ms": link.shaper.shape.delay_ms,
+            }
+            for peer, link in node.links.items()
+        },
+    }
+
+
+class _Asker:
+    """The operator's side: waits for one answer at a time."""
+
+    def __init__(self) -> None:
+        self.opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.answers: asyncio.Queue[Answer | None] = asyncio.Queue()
+        self.reason: PeerError | None = None
+
+    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
+        for item in items:
+            if isinstance(item, Opening) and not self.opened.done():
+                connection.opened()
+                self.opened.set_result(item.sender)
+            elif isinstance(item, Answer):
+                self.answers.put_nowait(item)
+
+    def on_writable(self, connection: Connection) -> None:
+        """Do nothing: commands are few."""
+
+    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
+        self.reason = reason
+        self.answers.put_nowait(None)
+        if not self.opened.done():
+            self.opened.set_exception(reason or Unavailable("the connection was closed before anybody answered"))
+
+
+async def ask(address: Address, *commands: Command) -> list[dict[str, Any]]:
+    """Ask a broker some things, and return its reports."""
+    loop, asker = asyncio.get_running_loop(), _Asker()
+    try:
+        _, connection = await loop.create_connection(lambda: Connection(asker), address.host, address.port)
+    except OSError as error:
+        raise Unavailable(f"no broker answers at {address} ({error.strerror or error}): is one running?") from None
+    connection.expect_opening()
+    connection.send([Opening(Role.OPERATOR, "operator")])
+    try:
+        await asker.opened
+        connection.send(commands)
+        return [_report(await asyncio.wait_for(asker.answers.get(), ANSWER_S), asker) for _ in commands]
+    except TimeoutError:
+        raise Unavailable(f"the broker at {address} does not answer") from None
+    finally:
+        connection.close(CloseCode.DONE)
+
+
+def _report(answer: Answer | None, asker: _Asker) -> dict[str, Any]:
+    if answer is None:
+        raise asker.reason or Unavailable("the broker closed the connection")
+    if answer.problem:
+        raise RequestRefused(answer.problem)
+    return answer.report

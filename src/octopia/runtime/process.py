@@ -1,0 +1,192 @@
+"""Processes that run brokers: one for some of them, or a parent with several workers for all of an overlay.
+
+A parent imports everything, then forks its workers, which start at once. It hears of each how its brokers are doing,
+starts one anew that died, and lets all of them drain when it is told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from multiprocessing.connection import Connection as Pipe
+from typing import Any, TypeVar
+
+from octopia.broker import BrokerSettings
+from octopia.errors import OctopiaError, Unavailable
+from octopia.ids import BrokerId
+from octopia.overlay.files import Overlay
+from octopia.runtime.node import Node
+from octopia.runtime.operating import report_on
+
+REPORT_S = 0.5
+"""How often a worker says how its brokers are doing."""
+STOP_S = 15.0
+"""How long a worker may take to drain and stop."""
+RESTARTS_MAX = 5
+"""How often a worker that dies is started anew."""
+
+T = TypeVar("T")
+
+
+def run_loop(main: Awaitable[T]) -> T:
+    """Run a coroutine, in the faster event loop where that is installed."""
+
+    async def wrapped() -> T:
+        return await main
+
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(wrapped())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(wrapped())
+
+
+async def run_brokers(
+    overlay: Overlay,
+    brokers: Sequence[BrokerId],
+    *,
+    settings: BrokerSettings | None = None,
+    on_listening: Callable[[], None] | None = None,
+    on_reports: Callable[[list[dict[str, Any]]], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run some brokers of an overlay until this process is told to stop (SIGTERM, SIGINT); then drain."""
+    stop = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    nodes = [Node(overlay, broker, settings) for broker in brokers]
+    try:
+        for node in nodes:
+            await node.listen()
+        if on_listening is not None:
+            on_listening()
+        for node in nodes:
+            node.start()
+        while not stop.is_set():
+            if on_reports is not None:
+                on_reports([report_on(node) for node in nodes])
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), REPORT_S)
+        await asyncio.gather(*(node.drain() for node in nodes))
+    finally:
+        await asyncio.gather(*(node.stop() for node in nodes))
+
+
+@dataclasses.dataclass(slots=True)
+class _Worker:
+    """A process of the overlay, and what it said last."""
+
+    brokers: list[BrokerId]
+    process: multiprocessing.process.BaseProcess
+    pipe: Pipe
+    reports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    restarts: int = 0
+    problem: str = ""
+
+
+class Workers:
+    """All brokers of an overlay in several processes."""
+
+    def __init__(self, overlay: Overlay, processes: int, settings: BrokerSettings | None = None):
+        self._overlay = overlay
+        self._settings = settings
+        self._context = multiprocessing.get_context("fork")
+        count = max(1, min(processes, len(overlay.scot.brokers)))
+        shares = [list(overlay.scot.brokers[number::count]) for number in range(count)]
+        self._workers = [self._fork(share) for share in shares]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes, by number."""
+        return [worker.process.pid or 0 for worker in self._workers]
+
+    def pid_of(self, broker: BrokerId) -> int:
+        """Return the process that runs a broker."""
+        return next(worker.process.pid or 0 for worker in self._workers if broker in worker.brokers)
+
+    def poll(self) -> dict[str, dict[str, Any]]:
+        """Take in what workers said, start anew those that died, and return the last report of every broker."""
+        for worker in self._workers:
+            with contextlib.suppress(EOFError, OSError):
+                while worker.pipe.poll():
+                    self._hear(worker, worker.pipe.recv())
+            if not worker.process.is_alive():
+                self._revive(worker)
+        return {report["id"]: report for worker in self._workers for report in worker.reports}
+
+    def is_ready(self) -> bool:
+        """Whether every broker is connected with all of its neighbours, and takes publications."""
+        reports = self.poll()
+        return len(reports) == len(self._overlay.scot.brokers) and all(
+            report["ready"] and all(link["up"] for link in report["links"].values()) for report in reports.values()
+        )
+
+    def stop(self) -> bool:
+        """Let all workers drain and stop; tell whether they did in time."""
+        for worker in self._workers:
+            if worker.process.is_alive():
+                worker.process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for worker in self._workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+        late = [worker for worker in self._workers if worker.process.is_alive()]
+        for worker in late:
+            worker.process.kill()
+            worker.process.join()
+        return not late
+
+    def _fork(self, brokers: list[BrokerId]) -> _Worker:
+        ours, theirs = self._context.Pipe(duplex=False)
+        arguments = (self._overlay, brokers, self._settings, theirs)
+        process = self._context.Process(target=_work, args=arguments, daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(brokers, process, ours)
+
+    def _hear(self, worker: _Worker, said: Any) -> None:
+        if isinstance(said, str):
+            worker.problem = said
+        else:
+            worker.reports = said
+
+    def _revive(self, worker: _Worker) -> None:
+        if worker.problem:
+            raise Unavailable(worker.problem)
+        if worker.restarts >= RESTARTS_MAX:
+            names = ", ".join(map(str, worker.brokers))
+            raise Unavailable(f"the process of {names} has died {worker.restarts + 1} times; it is not started again")
+        revived = self._fork(worker.brokers)
+        worker.process, worker.pipe, worker.reports = revived.process, revived.pipe, []
+        worker.restarts += 1
+
+
+def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | None, pipe: Pipe) -> None:
+    """Run some brokers in a worker; the parent alone listens to the keyboard."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+
+        def tell(reports: list[dict[str, Any]]) -> None:
+            if os.getppid() != parent:
+                stop.set()  # nobody is there to stop us later
+                return
+            with contextlib.suppress(OSError):
+                pipe.send(reports)
+
+        await run_brokers(overlay, brokers, settings=settings, on_reports=tell, stop=stop)
+
+    try:
+        run_loop(main())
+    except OctopiaError as error:
+        with contextlib.suppress(OSError):
+            pipe.send(str(error))

@@ -1,0 +1,87 @@
+"""Links that are slow on purpose: a rate of publications, and a delay of everything.
+
+A publication occupies a link with a rate for its share of a second before it is written; what waits for it stays in the
+broker's queue, where Eq. 3 sees it. Control messages are not held up by the rate. A delay holds back all that is
+written, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from octopia.link import Item
+from octopia.overlay import LinkShape
+
+MOST_BEHIND_S = 0.1
+"""How much a link may make up for when the process was late."""
+
+
+class Shaper:
+    """The shape of one direction of a link."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, write: Callable[[Sequence[Item]], None]):
+        self._loop = loop
+        self._write = write
+        self._interval_s = 0.0
+        self._delay_s = 0.0
+        self._free_at = 0.0
+        self._held: deque[tuple[float, Sequence[Item]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set_shape(self, shape: LinkShape) -> None:
+        """Change the rate or the delay; None leaves it as it is, a rate of 0 lifts the limit."""
+        if shape.rate is not None:
+            self._interval_s = 1.0 / shape.rate if shape.rate else 0.0
+            self._free_at = 0.0
+        if shape.delay_ms is not None:
+            self._delay_s = shape.delay_ms / 1000.0
+
+    @property
+    def shape(self) -> LinkShape:
+        """The shape as of now."""
+        rate = 1.0 / self._interval_s if self._interval_s else None
+        return LinkShape(rate=rate, delay_ms=self._delay_s * 1000.0 or None)
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether publications have to wait for the link."""
+        return bool(self._interval_s)
+
+    def may_go(self) -> bool:
+        """Tell whether the link is free, and occupy it if so."""
+        now = self._loop.time()
+        if now < self._free_at:
+            return False
+        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which gives no right to a burst.
+        self._free_at = (self._free_at if is_late else now) + self._interval_s
+        return True
+
+    @property
+    def free_at(self) -> float:
+        """When the link is free again, by the clock of the event loop."""
+        return self._free_at
+
+    def write(self, items: Sequence[Item]) -> None:
+        """Write items, after the delay if there is one."""
+        if not self._delay_s and not self._held:
+            self._write(items)
+            return
+        self._held.append((self._loop.time() + self._delay_s, items))
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._held[0][0], self._release)
+
+    def clear(self) -> None:
+        """Forget what is held back: its connection is gone."""
+        self._held.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _release(self) -> None:
+        self._timer = None
+        while self._held and self._held[0][0] <= self._loop.time():
+            self._write(self._held.popleft()[1])
+        if self._held:
+            self._timer = self._loop.call_at(self._held[0][0], self._release)

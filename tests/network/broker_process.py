@@ -1,0 +1,128 @@
+"""One broker in a process of its own, for tests: it tells what happens in lines of JSON, and answers to lines.
+
+Usage: broker_process.py OVERLAY BROKER [WATCHED…]
+
+It says ``ready`` when it takes publications, and when Eq. 3 finds a link to one of the brokers WATCHED congested. The
+line ``status`` is answered; at the end of its input it stops.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import fcntl
+import json
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from rest import unrest
+
+from octopia.broker.queues import LinkStatus
+from octopia.ids import BrokerId
+from octopia.overlay.files import load_overlay
+from octopia.runtime.node import Node
+
+
+class Watch:
+    """Looks at one link whenever something has happened at its broker."""
+
+    def __init__(self, link: BrokerId):
+        self._link = link
+        self.name = str(link)
+        self.waiting_since_ms: float | None = None
+        self.seen_after_ms: float | None = None
+        self.queue_length_max = 0
+        self.unsent_max = 0
+        self.verdicts = 0
+
+    def look(self, node: Node) -> None:
+        """Note how long the queue is, what Eq. 3 says, and how much the kernel holds."""
+        now_ms = node.now_ms()
+        status: LinkStatus = node.broker.link_status_table(now_ms)[self._link]
+        link = node.links[self._link]
+        if link.connection is None or not link.is_up:
+            return
+        self.unsent_max = max(self.unsent_max, _unsent_bytes(link.connection))
+        self.queue_length_max = max(self.queue_length_max, status.queue_length)
+        if not status.queue_length:
+            self.waiting_since_ms = None
+        elif self.waiting_since_ms is None:
+            self.waiting_since_ms = now_ms
+        if status.congested:
+            self.verdicts += 1
+            if self.seen_after_ms is None:
+                assert self.waiting_since_ms is not None
+                self.seen_after_ms = now_ms - self.waiting_since_ms
+                say(event="congested", link=self.name, after_ms=self.seen_after_ms, queue_length=status.queue_length)
+
+
+def _unsent_bytes(connection: object) -> int:
+    """Return what lies below the broker: in this process, and in the kernel until the other end has acknowledged it."""
+    transport = connection._transport
+    held = array.array("i", [0])
+    fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
+    return held[0] + transport.get_write_buffer_size()
+
+
+def say(**facts: object) -> None:
+    """Tell something to whoever started this process."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def status_of(node: Node, watches: Sequence[Watch]) -> dict[str, object]:
+    """Describe a node."""
+    counters, links = node.broker.counters, node.links.values()
+    return {
+        "unrest": unrest(node),
+        "cases": {case.value: count for case, count in counters.cases.items()},
+        "dropped": counters.dropped_while_down + sum(link.session.dropped_unacknowledged for link in links),
+        "prt": sorted(map(repr, (entry.id for entry in node.broker.state.prt))),
+        "clt": sorted(map(repr, (entry.id for entry in node.broker.state.clt))),
+        "watched": {
+            watch.name: {
+                "seen_after_ms": watch.seen_after_ms,
+                "verdicts": watch.verdicts,
+                "queue_length_max": watch.queue_length_max,
+                "unsent_max": watch.unsent_max,
+            }
+            for watch in watches
+        },
+    }
+
+
+async def main(path: str, name: str, *watched: str) -> None:
+    overlay = load_overlay(Path(path))
+    watches = [Watch(overlay.scot.broker(each)) for each in watched]
+    was_ready = False
+
+    def observe(node: Node) -> None:
+        nonlocal was_ready
+        if not was_ready and node.is_connected and node.broker.accepts_data:
+            was_ready = True
+            say(event="ready")
+        for watch in watches:
+            watch.look(node)
+
+    node = Node(overlay, overlay.scot.broker(name), observe=observe)
+    await node.listen()
+    node.start()
+    say(event="listening", incarnation=node.incarnation)
+    async for line in lines_of_stdin():
+        if line == "status":
+            say(event="status", **status_of(node, watches))
+    await node.stop()
+
+
+async def lines_of_stdin():
+    """Yield the lines that this process is told."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async for line in reader:
+        yield line.decode().strip()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,157 @@
+"""The client with real brokers: a small overlay in this process, over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+import octopia
+from octopia.broker import BrokerSettings
+from octopia.client import Subscription
+from octopia.errors import ClosedByPeer, OutcomeUnknown, RequestRefused, SlowSubscriber
+from octopia.ids import BrokerId, ClientId
+from octopia.overlay.files import overlay_from_text
+from octopia.runtime.local import Overlay
+
+PATIENCE_S = 30.0
+
+
+def cut_clients(overlay: Overlay) -> int:
+    """Break the connections of all clients, and return how many there were."""
+    links = [link for node in overlay.nodes.values() for link in node.clients.values() if link.connection is not None]
+    for link in links:
+        link.connection.abort()
+    return len(links)
+
+
+async def values(subscription: Subscription, count: int) -> list[object]:
+    async with asyncio.timeout(PATIENCE_S):
+        return [(await anext(subscription))["x"] for _ in range(count)]
+
+
+def test_from_one_cluster_and_region_to_another():
+    async def run() -> None:
+        async with (
+            Overlay.local("path:3", 4) as overlay,
+            octopia.connect(overlay.url("b.3")) as publisher,
+            octopia.connect(overlay.url("c.0")) as subscriber,
+        ):
+            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
+            first = await subscriber.subscribe("x > 1", timeout_s=PATIENCE_S)
+            second = await subscriber.subscribe("x > 2", timeout_s=PATIENCE_S)
+            assert await publisher.publish_many({"x": x} for x in range(5)) == 5
+            assert await values(first, 3) == [2, 3, 4]
+            assert await values(second, 2) == [3, 4]
+            with pytest.raises(RequestRefused, match="conforms to none"):
+                await publisher.publish({"x": -1})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cut_clients_lose_and_double_nothing(seed: int):
+    async def run() -> None:
+        draw, cuts = random.Random(seed), 0
+        async with (
+            Overlay.local("path:2", 2) as overlay,
+            octopia.connect(overlay.url("a.0")) as publisher,
+            octopia.connect(overlay.url("b.1")) as subscriber,
+        ):
+            await publisher.advertise("x >= 0", ordered=True, timeout_s=PATIENCE_S)
+            subscription = await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S)
+            publishing = asyncio.create_task(publisher.publish_many(({"x": x}, b"." * 200) for x in range(3000)))
+            reading = asyncio.create_task(values(subscription, 3000))
+            while not (publishing.done() and reading.done()):
+                await asyncio.wait([publishing, reading], timeout=draw.uniform(0.0, 0.05))
+                cuts += cut_clients(overlay)
+            assert await publishing == 3000
+            assert await reading == list(range(3000))
+            assert cuts > 3
+            assert (subscription.gaps, subscription.lost) == (0, 0)
+
+    asyncio.run(run())
+
+
+def test_everything_is_issued_again_when_brokers_lose_their_memory():
+    async def run() -> None:
+        gap = asyncio.Event()
+        async with (
+            Overlay.local("path:2", 2) as overlay,
+            octopia.connect(overlay.url("a.0")) as publisher,
+            octopia.connect(overlay.url("b.1")) as subscriber,
+        ):
+            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
+            subscription = await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S, on_gap=lambda _: gap.set())
+            for broker in ("a.0", "b.1"):
+                overlay.crash(broker)
+                await overlay.restart(broker)
+                await overlay.wait_until(overlay.is_ready, f"{broker} to be back", PATIENCE_S)
+            await asyncio.wait_for(gap.wait(), PATIENCE_S)
+            # One more that is confirmed after the first was issued again: requests are handled in order.
+            await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                await publisher.publish({"x": 1})
+            assert await values(subscription, 1) == [1]
+            assert subscription.gaps == 1
+
+    asyncio.run(run())
+
+
+def test_a_publication_that_the_broker_took_to_its_grave_has_an_unknown_outcome():
+    async def run() -> None:
+        gone = asyncio.Event()
+        async with (
+            Overlay.local("path:2", 2) as overlay,
+            octopia.connect(overlay.url("a.0"), on_disconnect=lambda _: gone.set()) as publisher,
+        ):
+            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
+            publishing = asyncio.create_task(publisher.publish_many({"x": x} for x in range(2000)))
+            await overlay.wait_until(lambda: publisher._publishing._sequence > 0, "something to be published")
+            overlay.crash("a.0")
+            await asyncio.wait_for(gone.wait(), PATIENCE_S)
+            await overlay.restart("a.0")
+            async with asyncio.timeout(PATIENCE_S):
+                with pytest.raises(OutcomeUnknown) as caught:
+                    await publishing
+            assert "publications were accepted" in caught.value.__notes__[0]
+            await publisher.publish({"x": 1})
+
+    asyncio.run(run())
+
+
+def test_another_broker_than_the_url_says():
+    async def run() -> None:
+        async with Overlay.local("path:2", 2) as overlay:
+            with pytest.raises(ClosedByPeer, match=r"this is a\.0, not b\.1"):
+                async with octopia.connect(overlay.url("a.0").replace("a.0", "b.1")):
+                    pass
+
+    asyncio.run(run())
+
+
+def test_a_client_that_is_too_slow_is_told_what_it_lost() -> None:
+    """The last words of a broker arrive, though the client has not read what came before them."""
+
+    async def exhaust(subscription: Subscription) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            async for _ in subscription:
+                pass
+
+    async def play() -> None:
+        settings = BrokerSettings(client_queue_limit=50)
+        async with (
+            Overlay(overlay_from_text("path:2", 1), settings) as overlay,
+            overlay.connect("a.0") as slow,
+            overlay.connect("b.0") as publisher,
+        ):
+            subscription = await slow.subscribe("x > 0")
+            await publisher.advertise("x > 0")
+            overlay.nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
+            await publisher.publish_many([{"x": number} for number in range(1, 201)])
+            with pytest.raises(SlowSubscriber) as told:
+                await exhaust(subscription)
+            assert told.value.lost >= 51
+
+    asyncio.run(play())

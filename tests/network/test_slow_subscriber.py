@@ -1,0 +1,176 @@
+"""A subscriber that stops reading: others get everything, what waits for it is bounded, and it is told what it lost."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+from load import Load
+from raw_client import RawClient, run
+from rest import overlay_at_rest
+
+from octopia.broker import BrokerSettings, Overflow
+from octopia.broker.messages import CutOff, Lost
+from octopia.ids import ClientId
+from octopia.link.frames import Ack, Frame, Grant
+from octopia.overlay.files import overlay_from_text
+from octopia.runtime.local import Overlay
+from octopia.wire import CloseCode
+from support import at
+
+LIMIT = 50
+PAYLOAD = bytes(16_000)
+BATCH = 50
+SLOW = ClientId("slow")
+
+
+def overlay() -> Overlay:
+    return Overlay(overlay_from_text("path:2", 2), BrokerSettings(client_queue_limit=LIMIT))
+
+
+async def publish_until(load: Load, overlay: Overlay, enough) -> None:
+    """Publish, batch by batch, until something has come about that the broker of the slow client knows."""
+    while not enough():
+        assert load.published < 20_000, "expected the slow client to overflow"
+        load.publish(BATCH, PAYLOAD)
+        for subscriber, wanted in zip(load.subscribers, load.expected().values(), strict=True):
+            await subscriber.until(lambda s=subscriber, w=wanted: len(s.deliveries) >= w.total(), "its deliveries")
+    await overlay_at_rest_but_for_the_slow(overlay, load)
+
+
+async def overlay_at_rest_but_for_the_slow(overlay: Overlay, load: Load) -> None:
+    for client in load.clients:
+        await client.until(lambda client=client: client.is_at_rest, "acknowledgements")
+
+
+def test_it_is_cut_off_and_told_how_many_it_lost():
+    run(_disconnect())
+
+
+async def _disconnect() -> None:
+    async with overlay() as brokers:
+        load = await Load.begin(brokers, ["a.0"], ["b.0", "b.1", "a.1"])
+        slow = await RawClient("slow").connect(brokers.url("b.1"))
+        await slow.subscribe("n >= 0")
+        slow.stop_reading()
+        node = brokers.nodes[at("b.1")]
+        await publish_until(load, brokers, lambda: SLOW not in node.clients)
+        assert SLOW not in node.broker.state.clients
+        assert load.got == load.expected()
+
+        slow.go_on_reading()
+        await slow.until(lambda: slow.is_closed, "the end of its connection")
+        assert slow.close_code is CloseCode.TOO_SLOW
+        [told] = slow.told(CutOff)
+        assert slow.heard[-1] is told
+        got = slow.got()
+        assert set(got) == set(range(len(got))), "what it got came in order and without holes"
+        # What came before it was cut off, it got or lost; what came later was not for it any more.
+        assert told.lost == node.broker.counters.lost_by_slow_clients > LIMIT
+        assert load.published - 2 * BATCH <= len(got) + told.lost <= load.published
+        load.leave()
+
+
+def test_with_drop_oldest_it_stays_and_learns_what_it_missed():
+    run(_drop_oldest())
+
+
+async def _drop_oldest() -> None:
+    async with overlay() as brokers:
+        load = await Load.begin(brokers, ["a.0"], ["b.0", "b.1"])
+        slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
+        await slow.subscribe("n >= 0")
+        slow.stop_reading()
+        node = brokers.nodes[at("b.1")]
+        await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > 3 * LIMIT)
+        assert node.broker.waits_for(SLOW) == LIMIT
+        slow.go_on_reading()
+        await overlay_at_rest(brokers, [*load.clients, slow])
+        assert not slow.is_closed
+        lost = sum(each.deliveries for each in slow.told(Lost))
+        assert lost == node.broker.counters.lost_by_slow_clients
+        got = slow.got()
+        assert max(got.values()) == 1
+        assert len(got) + lost == load.published
+        assert load.got == load.expected()
+        for client in (*load.clients, slow):
+            client.leave()
+
+
+def test_what_waits_for_it_is_bounded():
+    run(_memory())
+
+
+async def _memory() -> None:
+    """However much is published, no more than the limit and what the connection holds is kept for the slow client."""
+    async with overlay() as brokers:
+        load = await Load.begin(brokers, ["a.0"], ["b.1"])
+        slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
+        await slow.subscribe("n >= 0")
+        slow.stop_reading()
+        node = brokers.nodes[at("b.1")]
+        await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > LIMIT)
+        [fast] = load.subscribers
+
+        async def pass_by(deliveries: int) -> int:
+            """Let so many deliveries be lost, and return how much memory is in use."""
+            enough = node.broker.counters.lost_by_slow_clients + deliveries
+            while node.broker.counters.lost_by_slow_clients < enough:
+                fast.heard.clear()
+                load.publish(BATCH, PAYLOAD)
+                await fast.until(lambda: len(fast.deliveries) == BATCH, "its deliveries")
+            await overlay_at_rest_but_for_the_slow(brokers, load)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            # Brokers remember their last inputs; by then all of these have been replaced.
+            first = await pass_by(20 * LIMIT)
+            second = await pass_by(40 * LIMIT)
+        finally:
+            tracemalloc.stop()
+        assert second - first < 40 * LIMIT * len(PAYLOAD) / 10
+        kept = node.clients[SLOW].session._kept
+        assert len(kept) < 20_000_000 / len(PAYLOAD)
+        for client in (*load.clients, slow):
+            client.leave()
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_one_that_reads_but_acknowledges_nothing_is_bounded_too(overflow: Overflow):
+    run(_never_acknowledge(overflow))
+
+
+class Mute(RawClient):
+    """A client that reads, and says that it is alive, but not what it has got."""
+
+    def _flow(self) -> None:
+        if self.connection is None:
+            return
+        items = self.session.drain(self._now_ms())
+        mute = [Ack(0, Grant(1, 65536, ())) if isinstance(item, Ack) else item for item in items]
+        self.connection.send(mute)
+
+
+async def _never_acknowledge(overflow: Overflow) -> None:
+    async with overlay() as brokers:
+        load = await Load.begin(brokers, ["a.0"], ["b.0"])
+        slow = await Mute("slow", overflow).connect(brokers.url("b.1"))
+        await slow.subscribe("n >= 0")
+        node = brokers.nodes[at("b.1")]
+        link = node.clients[SLOW]
+        most = 0
+        for _ in range(60):
+            load.publish(BATCH, PAYLOAD)
+            wanted = load.expected()[load.subscribers[0].name].total()
+            await load.subscribers[0].until(lambda w=wanted: len(load.subscribers[0].deliveries) >= w, "deliveries")
+            most = max(most, sum(frame.size_bytes or len(PAYLOAD) for frame in link.session._kept if _is_data(frame)))
+        assert most < 60 * BATCH * len(PAYLOAD) / 4, f"{most} bytes were kept for a client that acknowledges nothing"
+        for client in (*load.clients, slow):
+            client.leave()
+
+
+def _is_data(frame: Frame) -> bool:
+    return hasattr(frame.message, "publication")
