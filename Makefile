@@ -25,6 +25,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/subscribing.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/client.py
+	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/congestion.py
 
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m soak --timeout 0

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from octopia.cli import broker, compare, explain, link, publish, simulate, topology
+from octopia.cli import bench, broker, compare, explain, link, publish, simulate, topology
 from octopia.errors import OctopiaError, UsageError
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ app.command("up", epilog=broker.UP_EXAMPLES)(broker.up)
 app.command("broker", epilog=broker.BROKER_EXAMPLES)(broker.broker)
 app.command("pub", epilog=publish.PUB_EXAMPLES)(publish.pub)
 app.command("sub", epilog=publish.SUB_EXAMPLES)(publish.sub)
+app.command("bench", epilog=bench.BENCH_EXAMPLES)(bench.bench)
+app.command("calibrate", epilog=bench.CALIBRATE_EXAMPLES)(bench.calibrate)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)

@@ -1,0 +1,261 @@
+"""What brokers over TCP cost, beside a bare relay that reads, decodes and forwards the same frames.
+
+Five figures:
+
+- *hop*: a publisher, a broker and a subscriber in three processes; publications have 7 attributes and 20 bytes of
+  payload; one subscription matches, 100 others do not.
+- *chain*: four brokers in a row, in processes of their own, against four relays. Figures are those of one hop.
+- *fan*: 100 subscribers with distinct range filters, half of which match each publication; the relay sends each
+  publication to one half of its 100 receivers and the next to the other half. Figures are those of one publication.
+- *delay*: as *hop*, at a low rate: from the publisher's clock to the subscriber's, which are the same.
+- *overlay*: the 56 brokers of paper:se on this machine: how long until all are connected and take publications, and
+  the memory of all processes (shared pages count once), the one that starts them included. As `octopia up` does it,
+  in as many processes as there are processors; and *apart*, each broker in a process of its own.
+
+How to read the numbers:
+
+- Broker and relay take turns. What counts is the processor time of the process in the middle, per publication: others
+  use the machine, too, and by the wall the same reading differs a lot from round to round. Each is given by its
+  cheapest round, which was disturbed least. *ratio* is the median of the ratios of each round, in which both ran one
+  right after the other, so that it need not be the ratio of the two. *per_s* is by the wall, of the fastest round, and
+  limited by whichever of the processes is slowest, publisher and subscriber included.
+- The relay has no session, no acknowledgements and no tables; it encodes once for every copy that it writes.
+- *Where the time goes* is from a profile of the broker's processor time in *hop*. Profiling makes code with many small
+  calls look more expensive than it is. What is not Python is the event loop and the kernel.
+
+Every publication is checked to arrive exactly once at everybody it is for; if not, the benchmark says so and fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from network_lines import (
+    FAN,
+    Line,
+    Round,
+    broker_line,
+    clients,
+    everything,
+    halves,
+    ranges,
+    relay_line,
+    wait_for,
+)
+from network_load import CHOICES, run_profiled
+from network_processes import Child, Wrong
+from octopia.errors import OctopiaError
+from octopia.experiments.embedded import at_free_addresses, percentile, running
+from octopia.overlay.files import overlay_from_text
+
+CHAIN = 4
+AIMS = {
+    "hop.ratio": 3.0,
+    "chain.ratio": 3.0,
+    "fan.ratio": 3.0,
+    "delay.p50_ratio": 2.0,
+    "overlay.up_s": 5.0,
+    "overlay.mb": 500.0,
+    "overlay_apart.up_s": 5.0,
+    "overlay_apart.mb": 500.0,
+}
+ONE_OF_MANY = [["price > 10 AND volume > 5 AND x >= 0", *(f"price > 1000 AND volume > {n}" for n in range(100))]]
+RANGES = [[f"x >= {n} AND volume > 0"] for n in range(CHOICES)] + [[f"x < {n} AND volume > 0"] for n in range(CHOICES)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    publications: int
+    rounds: int
+    rate: float
+    seconds: float
+
+
+# Figures.
+
+
+def in_turns(broker: Line, relay: Line, count: int, rounds: int) -> tuple[list[Round], list[Round]]:
+    """Measure both, after a warm-up."""
+    for line in (broker, relay):
+        line.run(max(100, count // 10))
+    pairs = [(broker.run(count), relay.run(count)) for _ in range(rounds)]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def compare(broker: Line, relay: Line, count: int, rounds: int, hops: int = 1) -> dict[str, float]:
+    """Return what a publication costs at each hop, and how many pass."""
+    ours, theirs = in_turns(broker, relay, count, rounds)
+    broker_us, relay_us = (min(each.cpu_s for each in side) / count / hops * 1e6 for side in (ours, theirs))
+    return {
+        "broker_us": round(broker_us, 2),
+        "relay_us": round(relay_us, 2),
+        "ratio": round(median(one.cpu_s / other.cpu_s for one, other in zip(ours, theirs, strict=True)), 2),
+        "broker_per_s": round(count / min(each.wall_s for each in ours)),
+        "relay_per_s": round(count / min(each.wall_s for each in theirs)),
+    }
+
+
+def measure_hop(size: Size) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure one hop, for what it costs and for how long it takes."""
+    with broker_line(1, ONE_OF_MANY, everything) as broker, relay_line(1, 1, everything) as relay:
+        hop = compare(broker, relay, size.publications, size.rounds)
+        ours: list[float] = []
+        theirs: list[float] = []
+        turns = max(1, round(size.seconds))
+        for _ in range(turns):
+            count = max(20, round(size.rate * size.seconds / turns))
+            ours += broker.run(count, size.rate).delays_ms
+            theirs += relay.run(count, size.rate).delays_ms
+    delay = {"rate": size.rate, "publications": float(len(ours))}
+    for share in (50, 99):
+        broker_ms, relay_ms = percentile(ours, share), percentile(theirs, share)
+        delay |= {f"broker_p{share}_ms": round(broker_ms, 3), f"relay_p{share}_ms": round(relay_ms, 3)}
+        delay[f"p{share}_ratio"] = round(broker_ms / relay_ms, 2)
+    return hop, delay
+
+
+def measure_chain(size: Size) -> dict[str, float]:
+    """Measure four hops."""
+    with broker_line(CHAIN, ONE_OF_MANY, everything) as broker, relay_line(CHAIN, 1, everything) as relay:
+        return compare(broker, relay, size.publications, size.rounds, CHAIN)
+
+
+def measure_fan(size: Size) -> dict[str, float]:
+    """Measure one hop with many subscribers."""
+    with broker_line(1, RANGES, ranges) as broker, relay_line(1, FAN, halves) as relay:
+        return compare(broker, relay, max(CHOICES, size.publications // 20), size.rounds)
+
+
+def measure_overlay(tree: str, processes: int) -> dict[str, float]:
+    """Measure how a large overlay starts in so many processes."""
+    overlay = at_free_addresses(overlay_from_text(tree))
+    begin = time.monotonic()
+    with running(overlay, processes) as workers:
+        up_s = time.monotonic() - begin
+        pss_kb = sum(map(pss_kb_of, [os.getpid(), *workers.pids]))
+    return {
+        "brokers": len(overlay.scot.brokers),
+        "processes": 1 + len(workers.pids),
+        "up_s": round(up_s, 2),
+        "mb": round(pss_kb / 1024, 1),
+    }
+
+
+def pss_kb_of(pid: int) -> int:
+    """Return the memory of a process; what it shares with others is divided among them."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+# Where the time goes.
+
+PACKAGES = {
+    "wire": "wire",
+    "link": "session",
+    "matching": "matching",
+    "content": "matching",
+    "broker": "broker",
+    "runtime": "runtime and transport",
+    "transport": "runtime and transport",
+}
+OUTSIDE = "event loop and kernel"
+
+
+def measure_shares(size: Size) -> dict[str, float]:
+    """Return the share of each package in a broker's processor time."""
+    overlay = at_free_addresses(overlay_from_text("path:1", 1))
+    address = overlay.addresses[overlay.scot.brokers[0]]
+    with contextlib.ExitStack() as stack:
+        broker = Child("broker", run_profiled, overlay)
+        stack.callback(broker.end)
+        broker.hear()
+        wait_for(address)
+        line = stack.enter_context(clients(address, address, [broker.pid], ONE_OF_MANY, everything, True))
+        line.run(max(100, size.publications // 10))
+        broker.tell("begin")
+        broker.hear()
+        line.run(size.publications)
+        broker.tell("end")
+        return shares_of(*broker.hear())
+
+
+def shares_of(stats: dict[Any, Any], total_s: float) -> dict[str, float]:
+    """Sum up a profile by packages; built-in functions count for those who called them."""
+    seconds = dict.fromkeys([*PACKAGES.values(), OUTSIDE], 0.0)
+    for (file, _, _), (_, _, own_s, _, callers) in stats.items():
+        if file != "~":
+            seconds[package_of(file)] += own_s
+            continue
+        for (caller, _, _), called in callers.items():
+            seconds[package_of(caller)] += called[2]
+    seconds[OUTSIDE] += max(0.0, total_s - sum(seconds.values()))
+    whole = sum(seconds.values())
+    return {name: round(own_s / whole, 3) for name, own_s in sorted(seconds.items(), key=lambda each: -each[1])}
+
+
+def package_of(file: str) -> str:
+    """Return which part of the program a file belongs to."""
+    parts = Path(file).parts
+    if "octopia" not in parts[:-1]:
+        return OUTSIDE
+    return PACKAGES.get(parts[len(parts) - parts[::-1].index("octopia")], OUTSIDE)
+
+
+def measure(size: Size, tree: str) -> dict[str, Any]:
+    """Measure everything."""
+    hop, delay = measure_hop(size)
+    result: dict[str, Any] = {"hop": hop, "chain": measure_chain(size), "fan": measure_fan(size), "delay": delay}
+    result["overlay"] = measure_overlay(tree, os.cpu_count() or 1)
+    result["overlay_apart"] = measure_overlay(tree, len(overlay_from_text(tree).scot.brokers))
+    result["shares"] = measure_shares(size)
+    return result
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--publications", type=int, default=10_000, help="how many in each round")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long delays are measured")
+    parser.add_argument("--overlay", default="paper:se", help="the large overlay, a tree such as paper:se")
+    parser.add_argument("--quick", action="store_true", help="a tenth of it all")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args(arguments)
+    size = Size(chosen.publications, chosen.rounds, 200.0, chosen.seconds)
+    if chosen.quick:
+        size = Size(max(200, chosen.publications // 10), min(3, chosen.rounds), 200.0, min(1.0, chosen.seconds))
+    if sys.platform != "linux":
+        sys.exit(f"expected Linux, whose clocks of processes this reads, got {platform.system()}")
+    try:
+        result = measure(size, chosen.overlay)
+    except (Wrong, OctopiaError) as error:
+        sys.exit(str(error))
+    if chosen.json:
+        print(json.dumps(result))
+    else:
+        show(result)
+
+
+def show(result: dict[str, Any]) -> None:
+    for figure, values in result.items():
+        print("where the time goes" if figure == "shares" else figure)
+        for name, value in values.items():
+            shown = f"{value:12.1%}" if figure == "shares" else f"{value:>12,}"
+            aim = AIMS.get(f"{figure}.{name}")
+            verdict = "" if aim is None else f"   aim: at most {aim:g}, {'kept' if value <= aim else 'MISSED'}"
+            print(f"  {name:24}{shown}{verdict}")
+
+
+if __name__ == "__main__":
+    main()

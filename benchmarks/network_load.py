@@ -1,0 +1,261 @@
+"""What runs at the ends of benchmarks/network.py: publishers, subscribers, and brokers that are profiled.
+
+The clients here do little more than what a connection needs, so that they are not what is measured: over a broker a
+session, over a relay not even that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import itertools
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from network_processes import Ears, Wrong
+from octopia.broker.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
+from octopia.content import Publication, parse_filter
+from octopia.errors import PeerError
+from octopia.link import Frame, Session
+from octopia.overlay.files import Address, Overlay
+from octopia.runtime.process import run_brokers
+from octopia.transport import Connection
+from octopia.transport.settings import CLIENT_LINK
+from octopia.wire import Opening, Role, WireItem, prepare
+
+WRITE_BYTES = 64 * 1024
+CHOICES = 50
+"""How many values of x there are: publication n has x = n % 50."""
+OFFER = "symbol IS NOT NULL AND open > 0 AND high > 0 AND low > 0 AND price > 0 AND volume > 0 AND x >= 0"
+NUMBER_BYTES = 8
+
+_incarnations = itertools.count(time.time_ns())
+
+
+def publication(number: int) -> Publication:
+    """Return a publication with 7 attributes; the payload begins with its number."""
+    bar = {"symbol": "IBM", "open": 15.07, "high": 15.12, "low": 14.63, "price": 14.75, "volume": 8_407_500}
+    made = Publication(bar | {"x": number % CHOICES}, number.to_bytes(NUMBER_BYTES) + bytes(12))
+    prepare(made)
+    return made
+
+
+# Clients.
+
+
+class End:
+    """A client's end of a connection, with a session if a broker is there, without one at a relay."""
+
+    def __init__(self, name: str, on_messages: Callable[[list[Any]], None], *, has_session: bool):
+        self.name = name
+        self.session = Session(next(_incarnations), CLIENT_LINK) if has_session else None
+        self.on_messages = on_messages
+        self.on_room: Callable[[], None] = lambda: None
+        self.confirmed = 0
+        self.is_up = asyncio.Event()
+        self.news = asyncio.Event()
+
+    async def connect(self, address: Address) -> None:
+        """Connect, and wait until messages can be written."""
+        loop = asyncio.get_running_loop()
+        _, self.connection = await loop.create_connection(lambda: Connection(self), address.host, address.port)
+        self.connection.send([Opening(Role.CLIENT, self.name)])
+        await self.is_up.wait()
+        self._tick()
+
+    async def request(self, *requests: Any) -> None:
+        """Send what a broker confirms, and wait until it has."""
+        assert self.session is not None
+        wanted = self.confirmed + len(requests)
+        for each in requests:
+            self.session.send(each, _now_ms())
+        self.flush()
+        while self.confirmed < wanted:
+            self.news.clear()
+            await self.news.wait()
+
+    def flush(self) -> None:
+        """Write what the session has to say."""
+        if self.session is not None:
+            self.connection.send(self.session.drain(_now_ms()))
+
+    def _tick(self) -> None:
+        if self.session is not None and self.session.wake(_now_ms()):
+            self.flush()
+        asyncio.get_running_loop().call_later(1.0, self._tick)
+
+    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
+        """Take what comes."""
+        if isinstance(items[0], Opening):
+            if self.session is None:
+                self.is_up.set()
+            else:
+                self.session.connected(_now_ms())
+        elif self.session is None:
+            self.on_messages([item.message for item in items])  # type: ignore[union-attr]
+        else:
+            outcome = self.session.receive(items, _now_ms())  # type: ignore[arg-type]
+            if outcome.came_up:
+                self.is_up.set()
+            self._take(outcome.messages)
+            self.on_room()
+        if self.session is not None:
+            connection.send(self.session.drain(_now_ms()))
+
+    def _take(self, messages: list[Any]) -> None:
+        others = [each for each in messages if type(each) is not Deliver]
+        for each in others:
+            if not isinstance(each, Confirmed):
+                raise Wrong(f"expected confirmations and deliveries, got {each}")
+            self.confirmed += 1
+            self.news.set()
+        self.on_messages([each for each in messages if type(each) is Deliver] if others else messages)
+
+    def on_writable(self, connection: Connection) -> None:
+        """Go on."""
+        self.on_room()
+
+    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
+        """Fail: nothing closes a connection here."""
+        raise Wrong(f"{self.name} lost its connection: {reason}")
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000.0
+
+
+async def run_publisher(pipe: Pipe, address: Address, has_session: bool) -> None:
+    """Publish as told: numbers from ``first``, so many, at a rate or (0) as fast as the other end takes them."""
+    end, ears = End("P", lambda _: None, has_session=has_session), Ears(pipe)
+    await end.connect(address)
+    if has_session:
+        await end.request(AdvertiseRequest(0, parse_filter(OFFER)))
+    pipe.send("ready")
+    while True:
+        first, count, rate = await ears.next()
+        publications = [publication(number) for number in range(first, first + count)]
+        pipe.send("prepared")
+        await ears.next()
+        if rate:
+            await _publish_slowly(end, first, publications, rate)
+        else:
+            await _publish_fast(end, first, publications)
+
+
+async def _publish_slowly(end: End, first: int, publications: list[Publication], rate: float) -> None:
+    begin = time.monotonic()
+    for number, each in enumerate(publications):
+        wait_s = begin + number / rate - time.monotonic()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        _send(end, PublishRequest(first + number, each, _now_ms()))
+        end.flush()
+
+
+async def _publish_fast(end: End, first: int, publications: list[Publication]) -> None:
+    left, done = enumerate(publications, first), asyncio.Event()
+
+    def pump() -> None:
+        session, written = end.session, 0
+        while end.connection.is_writable and written < WRITE_BYTES and (session is None or session.classes & 1):
+            number, each = next(left, (0, None))
+            if each is None:
+                done.set()
+                break
+            _send(end, PublishRequest(number, each, _now_ms()))
+            written += each.size
+        end.flush()
+        if session is None and not done.is_set() and end.connection.is_writable:
+            asyncio.get_running_loop().call_soon(pump)
+
+    end.on_room = pump
+    pump()
+    await done.wait()
+    end.on_room = lambda: None
+
+
+def _send(end: End, request: PublishRequest) -> None:
+    if end.session is not None:
+        end.session.send(request, _now_ms())
+    else:
+        end.connection.send([Frame(request.sequence, request, 0, 0)])
+
+
+async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str]], has_session: bool) -> None:
+    """Receive as told: when all that is expected has come, say how it went, and check that it came once."""
+    ears, got = Ears(pipe), Received()
+    ends = []
+    for number, filters in enumerate(interests):
+        end = End(f"S{number}", got.taker(number), has_session=has_session)
+        await end.connect(address)
+        if has_session:
+            await end.request(*(SubscribeRequest(handle, parse_filter(each)) for handle, each in enumerate(filters)))
+        ends.append(end)
+    pipe.send("ready")
+    while True:
+        expected, times = await ears.next()
+        got.expect(expected, times=times)
+        pipe.send("prepared")
+        await got.all_came.wait()
+        pipe.send((got.last_s, got.delays_ms))
+        await ears.next()  # what is doubled has come by then
+        pipe.send(got.numbers)
+
+
+class Received:
+    """What subscribers got."""
+
+    def __init__(self) -> None:
+        self.all_came = asyncio.Event()
+        self.numbers: dict[int, list[int]] = {}
+        self.delays_ms: list[float] = []
+        self.last_s = 0.0
+        self._missing = 0
+        self._times = False
+
+    def expect(self, count: int, *, times: bool) -> None:
+        """Begin anew, and wait for so many."""
+        self.all_came.clear()
+        for numbers in self.numbers.values():
+            numbers.clear()
+        self.delays_ms = []
+        self._missing = count
+        self._times = times
+
+    def taker(self, subscriber: int) -> Callable[[list[Any]], None]:
+        """Return what takes the messages of one subscriber."""
+        mine = self.numbers[subscriber] = []
+
+        def take(messages: list[Any]) -> None:
+            if self._times:
+                now_ms = _now_ms()
+                self.delays_ms += [now_ms - each.published_ms for each in messages]
+            mine.extend([int.from_bytes(each.publication.payload[:NUMBER_BYTES]) for each in messages])
+            self._missing -= len(messages)
+            if self._missing <= 0 < self._missing + len(messages):
+                self.last_s = time.monotonic()
+                self.all_came.set()
+
+        return take
+
+
+# Brokers under a profiler.
+
+
+async def run_profiled(pipe: Pipe, overlay: Overlay) -> None:
+    """Run all brokers; between two things that are said, note where processor time goes."""
+    ears, profile = Ears(pipe), cProfile.Profile(time.process_time)
+    brokers = asyncio.create_task(run_brokers(overlay, list(overlay.scot.brokers)))
+    pipe.send("ready")
+    await ears.next()
+    begin = time.process_time()
+    profile.enable()
+    pipe.send("profiling")
+    await ears.next()
+    profile.disable()
+    took = time.process_time() - begin
+    profile.create_stats()
+    pipe.send((profile.stats, took))  # type: ignore[attr-defined]
+    await brokers

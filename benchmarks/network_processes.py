@@ -1,0 +1,176 @@
+"""Processes that benchmarks/network.py forks, and the bare relay, which is one of them.
+
+A relay reads, decodes, encodes and writes frames; what it cannot write yet makes it stop reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from octopia.overlay.files import Address
+from octopia.runtime.process import run_loop
+from octopia.wire import Opening, Reader, Role, WireItem, encode
+
+PATIENCE_S = 60.0
+
+
+class Wrong(Exception):
+    """Something was not delivered exactly once, or a process did not do its part."""
+
+
+class Child:
+    """A process that was forked from this one, and talks over a pipe."""
+
+    def __init__(self, name: str, main: Callable[..., Coroutine[Any, Any, None]], *arguments: Any):
+        self.name = name
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_run, args=(main, theirs, *arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid or 0
+
+    def tell(self, *words: Any) -> None:
+        """Say something."""
+        self._pipe.send(words)
+
+    def hear(self) -> Any:
+        """Wait for what it says."""
+        if not self._pipe.poll(PATIENCE_S):
+            raise Wrong(f"the {self.name} said nothing for {PATIENCE_S:g} s")
+        try:
+            return self._pipe.recv()
+        except EOFError:
+            raise Wrong(f"the {self.name} has died") from None
+
+    def end(self) -> None:
+        """Stop it."""
+        self._pipe.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def _run(main: Callable[..., Coroutine[Any, Any, None]], pipe: Pipe, *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    run_loop(main(pipe, *arguments))
+
+
+class Ears:
+    """What a child is told, in its event loop."""
+
+    def __init__(self, pipe: Pipe):
+        self._pipe = pipe
+        self._heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self._listen)
+
+    def _listen(self) -> None:
+        try:
+            self._heard.put_nowait(self._pipe.recv())
+        except EOFError:
+            raise SystemExit from None
+
+    async def next(self) -> tuple[Any, ...]:
+        """Wait for the next thing that is said."""
+        return await self._heard.get()
+
+
+# The relay.
+
+
+class Relay:
+    """What the connections of a relay share: where frames go to."""
+
+    def __init__(self, share: int):
+        self.outputs: list[RelayConnection] = []
+        self.inputs: list[RelayConnection] = []
+        self._share = share
+
+    def forward(self, items: list[WireItem]) -> None:
+        """Write frames to every output, or to one half of the outputs and the other half in turn."""
+        outputs = self.outputs
+        if self._share == 1:
+            for output in outputs:
+                output.write(items)
+            return
+        width = len(outputs) // self._share
+        shares: list[list[WireItem]] = [[] for _ in range(self._share)]
+        for item in items:
+            shares[item.message.sequence % self._share].append(item)  # type: ignore[union-attr]
+        for number, share in enumerate(shares):
+            if share:
+                for output in outputs[number * width : (number + 1) * width]:
+                    output.write(share)
+
+    def set_reading(self, *, reads: bool) -> None:
+        """Stop reading while an output is full."""
+        for each in self.inputs:
+            if reads:
+                each.transport.resume_reading()
+            else:
+                each.transport.pause_reading()
+
+
+class RelayConnection(asyncio.Protocol):
+    """One connection of a relay: an input, unless its Opening says that it wants to receive."""
+
+    def __init__(self, relay: Relay):
+        self._relay = relay
+        self._reader = Reader()
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        self.transport = transport
+        transport.set_write_buffer_limits(high=256 * 1024)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        """Forward the frames of one read in one write."""
+        items = list(self._reader.feed(data))
+        if items and type(items[0]) is Opening:
+            opening = items.pop(0)
+            (self._relay.outputs if opening.sender.startswith("S") else self._relay.inputs).append(self)  # type: ignore[union-attr]
+            self.write([opening])
+        if items:
+            self._relay.forward(items)
+
+    def write(self, items: list[WireItem]) -> None:
+        """Encode and write."""
+        self.transport.write(b"".join(map(encode, items)))
+
+    def pause_writing(self) -> None:
+        """Read no more for now."""
+        self._relay.set_reading(reads=False)
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._relay.set_reading(reads=True)
+
+
+async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share: int) -> None:
+    """Listen, and forward to those who connect as receivers, or to the next relay."""
+    loop, relay = asyncio.get_running_loop(), Relay(share)
+    server = await loop.create_server(lambda: RelayConnection(relay), address.host, address.port)
+    if onward is not None:
+        _, connection = await loop.create_connection(lambda: _Onward(relay), onward.host, onward.port)
+        connection.write([Opening(Role.CLIENT, "P")])
+        relay.outputs.append(connection)
+    pipe.send("ready")
+    await server.serve_forever()
+
+
+class _Onward(RelayConnection):
+    """The connection to the next relay; nothing comes back over it but its greeting."""
+
+    def data_received(self, data: bytes) -> None:
+        """Ignore it."""
