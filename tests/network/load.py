@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from raw_client import RawClient
 from rest import overlay_at_rest
 
+from octopia.broker.messages import AdvertiseRequest, SubscribeRequest
+from octopia.content import parse_filter
 from octopia.runtime.local import Overlay
 
 OFFER = "n >= 0 AND even IS NOT NULL"
@@ -26,13 +28,13 @@ class Load:
 
     @classmethod
     async def begin(cls, overlay: Overlay, publish_at: Sequence[str], subscribe_at: Sequence[str]) -> Load:
-        """Attach clients to brokers, and wait until all that they issue is confirmed."""
+        """Attach clients to brokers, and wait until all that they issue is known wherever it has to be."""
         subscribers = [await RawClient(f"S{at}").connect(overlay.url(at)) for at in subscribe_at]
         publishers = [await RawClient(f"P{at}").connect(overlay.url(at)) for at in publish_at]
         for number, subscriber in enumerate(subscribers):
-            await subscriber.subscribe(EVEN if number % 2 else "n >= 0")
+            subscriber.say(SubscribeRequest(0, parse_filter(EVEN if number % 2 else "n >= 0")))
         for publisher in publishers:
-            await publisher.advertise(OFFER)
+            publisher.say(AdvertiseRequest(0, parse_filter(OFFER)))
         await overlay_at_rest(overlay, [*subscribers, *publishers])
         return cls(publishers, subscribers)
 

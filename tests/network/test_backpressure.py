@@ -144,3 +144,22 @@ async def _largest() -> None:
         assert subscriber.deliveries[0].publication == content
         assert len(subscriber.deliveries[0].handles) == 50
         await overlay_at_rest(overlay, [subscriber, publisher])
+
+
+def test_a_rate_that_is_raised_takes_effect_at_once():
+    async def play() -> None:
+        async with (
+            Overlay.local("path:2", 1) as overlay,
+            overlay.connect("a.0") as publisher,
+            overlay.connect("b.0") as subscriber,
+        ):
+            subscription = await subscriber.subscribe("x > 0")
+            await publisher.advertise("x > 0")
+            overlay.throttle("a.0", "b.0", rate=0.01)
+            await publisher.publish_many([{"x": number} for number in range(1, 21)])
+            overlay.throttle("a.0", "b.0", rate=1000.0)
+            async with asyncio.timeout(20):
+                received = [await anext(subscription) for _ in range(20)]
+            assert [each["x"] for each in received] == list(range(1, 21))
+
+    asyncio.run(play())

@@ -29,8 +29,8 @@ from octopia.ids import ClientId
 from octopia.link import Ack, Hello, LinkSettings
 from octopia.link.frames import Grant
 from octopia.runtime import links, node
+from octopia.runtime.greeting import CLIENT_LIMITS
 from octopia.runtime.local import Overlay
-from octopia.runtime.node import CLIENT_LIMITS
 from octopia.transport import connection
 from octopia.wire import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem, encode
 from octopia.wire.layout import HEADER, Kind
@@ -221,6 +221,30 @@ async def _take_a_name() -> None:
         await first.until(lambda: first.is_closed, "its end")
         third = await RawClient("twin").connect(url)
         await third.subscribe("x > 0")
+
+
+def test_a_client_takes_the_name_of_one_that_was_closed_for_good(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(node, "CLIENT_GRACE_S", 0.1)
+    monkeypatch.setattr(connection, "LINGER_S", 0.2)
+    run(_inherit_a_name())
+
+
+async def _inherit_a_name() -> None:
+    """The first one does not close its connection, so that the broker does it, when another has the name."""
+    async with attacked() as (overlay, url, _):
+        rude = await Stranger.connect(url)
+        rude.say(*greeting("heir"), *frames(MESSAGES[0]))
+        await rude.hear(Closing)
+        heir = await RawClient("heir").connect(url)
+        await heir.subscribe("x > 0")
+        link = overlay.nodes[at(BROKER)].clients[ClientId("heir")]
+        loop = asyncio.get_running_loop()
+        later = loop.time() + 0.5  # more than the other connection and the grace can last
+        await overlay.wait_until(lambda: loop.time() > later, "some time to pass")
+        assert overlay.nodes[at(BROKER)].clients.get(ClientId("heir")) is link
+        assert link.expiry is None
+        await heir.subscribe("y > 0", handle=2)
+        await rude.leave()
 
 
 @pytest.mark.parametrize("broker", ["z.9", "b.7", ""])

@@ -92,7 +92,7 @@ def test_a_client_that_stays_away_too_long_is_forgotten(monkeypatch: pytest.Monk
     run(_stay_away())
 
 
-@pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.STATIC])
+@pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.STATIC, Algorithm.TID_STATIC])
 def test_ten_cuts_between_brokers(algorithm: Algorithm):
     run(_cut_brokers(10, 1, algorithm))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -10,11 +11,18 @@ from raw_client import RawClient, run
 from rest import overlay_at_rest
 
 from octopia.broker.messages import Deliver
+from octopia.runtime import node as node_module
 from octopia.runtime.local import Overlay
 from octopia.wire import CloseCode
 from support import at
 
 VICTIM = "b.0"
+
+
+@pytest.fixture(autouse=True)
+def _all_in_one_process(monkeypatch: pytest.MonkeyPatch):
+    """Nobody hears late here."""
+    monkeypatch.setattr(node_module, "QUIET_S", 0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,3 +72,52 @@ async def _clients() -> None:
         waiting = overlay.nodes[at("a.0")].broker.waits_for(at(VICTIM))
         assert len(got) + waiting == load.published
         assert set(got) == set(range(len(got)))
+
+
+def test_a_link_that_breaks_while_its_broker_drains_comes_back():
+    run(_break_while_draining())
+
+
+async def _break_while_draining() -> None:
+    async with Overlay.local("path:3", 1) as overlay:
+        load = await Load.begin(overlay, ["a.0"], ["c.0", "b.0"])
+        overlay.throttle(VICTIM, "c.0", rate=200.0)
+        load.publish(150)
+        node = overlay.nodes[at(VICTIM)]
+        [publisher] = load.publishers
+        await publisher.until(lambda: publisher.is_at_rest, "acknowledgements")
+        source = overlay.nodes[at("a.0")]
+        await overlay.wait_until(
+            lambda: not source.links[at(VICTIM)].session.awaits_acknowledgement, "all at the victim"
+        )
+        assert node.broker.waits_for(at("c.0")) > 20
+        drained = asyncio.ensure_future(node.drain())
+        for neighbour in ("a.0", "c.0"):
+            overlay.cut(VICTIM, neighbour)
+        newcomer = RawClient("late")
+        newcomer._url = overlay.url(VICTIM)
+        await newcomer.dial()
+        await newcomer.until(lambda: newcomer.is_closed, "its refusal")
+        assert newcomer.close_code is CloseCode.SHUTDOWN
+        assert await drained
+        assert load.got == load.expected()
+
+
+def test_brokers_that_drain_together_deliver_what_they_have_for_each_other():
+    run(_drain_together())
+
+
+async def _drain_together() -> None:
+    async with Overlay.local("path:3", 2) as overlay:
+        load = await Load.begin(overlay, ["a.0", "c.1"], ["c.0", "a.1", "b.1"])
+        for source, target in (("a.0", "b.0"), ("b.0", "c.0"), ("a.0", "a.1")):
+            overlay.throttle(source, target, rate=300.0)
+        load.publish(150)
+        for publisher in load.publishers:
+            await publisher.until(lambda publisher=publisher: publisher.is_at_rest, "acknowledgements")
+        nodes = list(overlay.nodes.values())
+        assert sum(node.broker.waits_for(peer) for node in nodes for peer in node.links) > 20
+        for node in nodes:
+            node.begin_to_drain(list(overlay.nodes))
+        assert await node_module.all_at_rest(nodes, 10.0)
+        assert load.got == load.expected()

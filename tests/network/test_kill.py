@@ -14,6 +14,9 @@ from processes import Process, free_ports
 from raw_client import PATIENCE_S, RawClient, address_of, run
 from rest import overlay_at_rest
 
+from octopia.broker import BrokerSettings
+from octopia.broker.messages import AdvertiseRequest, Gap, SubscribeRequest
+from octopia.content import parse_filter
 from octopia.ids import BrokerId
 from octopia.overlay import parse_tree
 from octopia.overlay.files import Address, overlay_from_text
@@ -158,6 +161,91 @@ async def _clients_come_back() -> None:
                     assert entry.id.incarnation == alive
         for client in (*load.clients, subscriber, publisher):
             client.leave()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_brokers_that_die_at_once_come_back_in_any_order(seed: int):
+    run(_several(rounds=3, seed=seed))
+
+
+@pytest.mark.soak
+def test_several_brokers_that_die_many_times():
+    run(_several(rounds=60, seed=9))
+
+
+async def _several(rounds: int, seed: int) -> None:
+    chance = random.Random(seed)
+    async with Overlay.local("path:3", 3) as overlay:
+        # Hosts of clients live on; all others may die.
+        load = await Load.begin(overlay, ["a.0", "c.2"], ["c.0", "a.2", "b.1"])
+        before = {broker: tables(node) for broker, node in overlay.nodes.items()}
+        mortal = ["a.1", "b.0", "b.2", "c.1"]
+        for _ in range(rounds):
+            victims = chance.sample(mortal, chance.randrange(2, 5))
+            load.publish(30)
+            for victim in victims:
+                overlay.crash(victim)
+                await some_turns(chance)
+            chance.shuffle(victims)
+            for victim in victims:
+                await overlay.restart(victim)
+                await some_turns(chance, 40)
+            await overlay_at_rest(overlay, load.clients)
+            first = load.published
+            load.publish(20)
+            await overlay_at_rest(overlay, load.clients)
+            recent = load.expected(range(first, load.published))
+            for subscriber in load.subscribers:
+                assert max(subscriber.got().values()) == 1
+                assert recent[subscriber.name] <= subscriber.got()
+        assert {broker: tables(node) for broker, node in overlay.nodes.items()} == before
+        assert sum(node.broker.counters.admitted_by_grace for node in overlay.nodes.values()) == 0
+
+
+def test_a_broker_goes_on_after_its_grace_and_tells_its_clients():
+    run(_grace())
+
+
+async def _grace() -> None:
+    overlay_file = overlay_from_text("path:3", 1)
+    async with Overlay(overlay_file, BrokerSettings(grace_ms=300.0)) as overlay:
+        for victim in ("b.0", "c.0"):
+            overlay.crash(victim)
+        node = await _restarted(overlay, "b.0")
+        client = await RawClient("S").connect(overlay.url("b.0"))
+        publisher = await RawClient("P").connect(overlay.url("a.0"))
+        publisher.say(AdvertiseRequest(0, parse_filter(OFFER)))
+        client.say(SubscribeRequest(0, parse_filter("n >= 0")))
+        await client.until(lambda: bool(client.told(Gap)), "the notice of a gap")
+        host = overlay.nodes[at("a.0")].broker
+        await overlay.wait_until(lambda: host.table_sizes()["prt"] == 1, "the subscription")
+        publisher.publish(0, n=0, even=True)
+        assert node.broker.accepts_data
+        await client.until(lambda: client.got() == {0: 1}, "the publication")
+
+
+async def _restarted(overlay: Overlay, broker: str) -> Node:
+    await overlay.restart(broker)
+    return overlay.nodes[at(broker)]
+
+
+def test_large_tables_are_restored():
+    run(_large_tables(1500))
+
+
+async def _large_tables(count: int) -> None:
+    async with Overlay.local("path:3", 1) as overlay:
+        client = await RawClient("S").connect(overlay.url("c.0"))
+        for handle in range(count):
+            client.say(SubscribeRequest(handle, parse_filter(f"n = {handle}")))
+        await overlay_at_rest(overlay, [client])
+        before = tables(overlay.nodes[at(VICTIM)])
+        assert len(before[0]) == count
+        overlay.crash(VICTIM)
+        await until_noticed(overlay, VICTIM)
+        node = await _restarted(overlay, VICTIM)
+        await overlay_at_rest(overlay, [client])
+        assert tables(node) == before
 
 
 # asyncio of Python 3.11 forgets a connection that it accepts in the very turn in which the listener is closed.

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from load import OFFER
 from processes import free_ports
 from raw_client import RawClient, run
@@ -105,7 +106,12 @@ async def _kill_and_stop(folder: Path) -> None:
         await machines.start("b")
         everything = dict.fromkeys(range(1100), 1)
         for subscriber in subscribers:
-            await subscriber.until(lambda s=subscriber: len(s.deliveries) >= 1100, "all publications")
+            try:
+                await subscriber.until(lambda s=subscriber: len(s.deliveries) >= 1100, "all publications")
+            except AssertionError:
+                reports = [await machines.report(broker) for broker in machines.addresses]
+                missing = sorted(set(everything) - set(subscriber.got()))
+                pytest.fail(f"{subscriber.name} misses {missing}; brokers report {reports}")
             assert subscriber.got() == everything
         for broker in ("a.0", "a.1", "c.0", "c.1"):
             links = (await machines.report(broker))["links"]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
+import socket
 import tracemalloc
 
 import pytest
 from load import Load
-from raw_client import RawClient, run
+from raw_client import RawClient, address_of, run
 from rest import overlay_at_rest
+from stranger import greeting
 
 from octopia.broker import BrokerSettings, Overflow
-from octopia.broker.messages import CutOff, Lost
+from octopia.broker.messages import CutOff, Lost, PublishRequest
+from octopia.content import Publication
 from octopia.ids import ClientId
 from octopia.link.frames import Ack, Frame, Grant
 from octopia.overlay.files import overlay_from_text
 from octopia.runtime.local import Overlay
-from octopia.wire import CloseCode
+from octopia.transport.connection import WRITE_HIGH_BYTES
+from octopia.wire import CloseCode, encode
 from support import at
 
 LIMIT = 50
@@ -127,11 +133,11 @@ async def _memory() -> None:
         tracemalloc.start()
         try:
             # Brokers remember their last inputs; by then all of these have been replaced.
-            first = await pass_by(20 * LIMIT)
-            second = await pass_by(40 * LIMIT)
+            first = await pass_by(10 * LIMIT)
+            second = await pass_by(20 * LIMIT)
         finally:
             tracemalloc.stop()
-        assert second - first < 40 * LIMIT * len(PAYLOAD) / 10
+        assert second - first < 20 * LIMIT * len(PAYLOAD) / 10
         kept = node.clients[SLOW].session._kept
         assert len(kept) < 20_000_000 / len(PAYLOAD)
         for client in (*load.clients, slow):
@@ -174,3 +180,47 @@ async def _never_acknowledge(overflow: Overflow) -> None:
 
 def _is_data(frame: Frame) -> bool:
     return hasattr(frame.message, "publication")
+
+
+def test_one_that_asks_and_asks_and_reads_no_answer_is_closed():
+    run(_ask_and_never_read())
+
+
+async def _ask_and_never_read() -> None:
+    """Publications without an advertisement: each is refused, and each refusal is an answer."""
+    async with overlay() as brokers:
+        load = await Load.begin(brokers, ["a.0"], ["b.0", "b.1"])
+        node = brokers.nodes[at("b.1")]
+        loop = asyncio.get_running_loop()
+        reader, writer = await asyncio.open_connection(*address_of(brokers.url("b.1")), limit=1024)
+        writer.writelines(map(encode, greeting(SLOW.name)))
+        await brokers.wait_until(lambda: SLOW in node.clients, "the client")
+        connection = node.clients[SLOW].connection
+        assert connection is not None
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        writer.transport.pause_reading()
+        most_answers = most_bytes = 0
+        until = loop.time() + 20
+        sequence = 1
+        while SLOW in node.clients and loop.time() < until:
+            requests = [
+                Frame(number, PublishRequest(number, Publication({"x": 1}), 0.0), 0, 100)
+                for number in range(sequence, sequence + 500)
+            ]
+            sequence += 500
+            writer.writelines(map(encode, requests))
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+            await asyncio.sleep(0)
+            waiting = node.broker.state.waiting.get(SLOW)
+            most_answers = max(most_answers, len(waiting.answers) if waiting is not None else 0)
+            most_bytes = max(most_bytes, connection._transport.get_write_buffer_size())
+        assert SLOW not in node.clients, f"{most_answers} answers and {most_bytes} bytes wait for it"
+        assert most_answers < 2_000
+        assert most_bytes < 2 * WRITE_HIGH_BYTES
+        load.publish(50)
+        await overlay_at_rest(brokers, load.clients)
+        assert load.got == load.expected()
+        writer.transport.abort()
+        del reader

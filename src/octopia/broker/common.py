@@ -321,6 +321,9 @@ class CommonState:
         return reply
 
     def _take_all_for_client(self, client: ClientId, classes: int) -> list[ClientReply]:
+        if classes & 1:
+            queue = self.waiting.pop(client, None)
+            return queue.take_all() if queue is not None else []
         batch: list[ClientReply] = []
         while (reply := self._take_for_client(client, classes)) is not None:
             batch.append(reply)

@@ -20,8 +20,11 @@ def deliver_to(state: CommonState, publication: Copy, subscriptions: Sequence[Su
 
     Clients come in order of their ids, handles in order of their subscriptions.
     """
-    owners = map(state.subscribers.__getitem__, subscriptions)
-    handles: dict[ClientId, tuple[int, ...]] = {client: (handle,) for client, handle in owners}
+    owner_of = state.subscribers
+    handles: dict[ClientId, tuple[int, ...]] = {}
+    for subscription in subscriptions:
+        client, handle = owner_of[subscription]
+        handles[client] = (handle,)
     if len(handles) < len(subscriptions):
         handles = _gather_handles(state, subscriptions)
     waiting, effects, limit = state.waiting, state.effects, state.settings.client_queue_limit

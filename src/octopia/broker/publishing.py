@@ -58,14 +58,14 @@ def route_from_client(
 
     All are matched at once, but each is routed when it is asked for: the copies of one change what the next one sees.
     """
+    traces = state.settings.detail >= Detail.DELIVERIES
     accepted: dict[int, tuple[Publish, list[CltEntry]]] = {}
     for index, request in enumerate(requests):
         advertisements = state.clt.conforming(request.publication, publisher)
         if advertisements:
             publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
-            state.trace_request(
-                publisher, Publish.kind, publication.id, request.sequence, published_ms=request.published_ms
-            )
+            if traces:
+                state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
             accepted[index] = publication, advertisements
         else:
             reason = "it conforms to none of its publisher's advertisements"
@@ -104,10 +104,14 @@ def _route_at_host(
     advertisement_civ = advertisements[0].routing_civ
     for entry in advertisements[1:]:
         advertisement_civ |= entry.routing_civ
-    wanted = Wanted(match.links, advertisement_civ.without_bit(state.cluster))
+    targets = advertisement_civ.without_bit(state.cluster)
+    if match.local:
+        deliver_to(state, publication, state.prt.named(match.local))
+    if not match.links and not targets.bits and state.settings.detail is not _ALL:
+        return []  # Nobody elsewhere wants it, and nobody wants to know.
+    wanted = Wanted(match.links, targets)
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    deliver_to(state, publication, state.prt.named(match.local))
     return _decide(state, publisher, publication, wanted, router, match, advertisements)
 
 

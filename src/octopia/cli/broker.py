@@ -57,7 +57,7 @@ def broker(
     goes on before the process ends.
     """
     found = find_overlay(overlay, clusters)
-    chosen = [found.scot.broker(name) for name in brokers]
+    chosen = list(dict.fromkeys(found.scot.broker(name) for name in brokers))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
     screen = Console(stderr=True, highlight=False, markup=False)
 
@@ -65,7 +65,10 @@ def broker(
         for each in chosen:
             screen.print(f"{each} listens at {found.addresses[each]}")
 
-    run_loop(run_brokers(found, chosen, on_listening=tell))
+    left = run_loop(run_brokers(found, chosen, on_listening=tell))
+    if left:
+        screen.print(f"stopped; {left} publications could not be passed on in time, and are lost")
+        raise typer.Exit(1)
     screen.print("drained and stopped")
 
 
@@ -84,7 +87,8 @@ def up(
     found = find_overlay(overlay, clusters)
     _check_local(found)
     workers = Workers(found, processes or os.cpu_count() or 1)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     screen = console()
     try:
         _wait_until_ready(workers, found, screen)
@@ -95,8 +99,11 @@ def up(
     except KeyboardInterrupt:
         screen.print("stopping; what was accepted is delivered first")
     finally:
-        is_clean = workers.stop()
-    screen.print("all brokers have stopped" if is_clean else "some brokers did not stop in time, and were killed")
+        left = workers.stop()
+    if left:
+        screen.print(f"all brokers have stopped; {left} publications could not be passed on in time, and are lost")
+        raise typer.Exit(1)
+    screen.print("all brokers have stopped")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from octopia.cli.output import console, print_json
+from octopia.client.urls import find_addresses
 from octopia.errors import UsageError
-from octopia.overlay.files import DEFAULT_HOST, FIRST_PORT, Address
+from octopia.overlay.files import Address
 from octopia.runtime.operating import ask
 from octopia.wire import Command, Verb
 
@@ -77,8 +78,5 @@ def _describe(shape: dict[str, Any]) -> str:
 
 
 def _address(url: str | None) -> Address:
-    text = (url or f"octopia://{DEFAULT_HOST}:{FIRST_PORT}").removeprefix("octopia://").partition("/")[0]
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit():
-        raise UsageError(f"expected a URL such as octopia://127.0.0.1:7400, got {url!r}")
-    return Address(host, int(port))
+    anybody = find_addresses(url)[0]
+    return Address(anybody.host, anybody.port)

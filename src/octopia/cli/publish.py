@@ -59,6 +59,8 @@ def pub(
     """
     if stdin == bool(attributes):
         raise UsageError("expected either NAME=VALUE... or --stdin, got " + ("both" if stdin else "neither"))
+    if stdin and count != 1:
+        raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, where every line is published once")
     if stdin:
         publications = [_from_json(line, payload) for line in sys.stdin if line.strip()]
     else:
@@ -117,7 +119,7 @@ def _value(text: str) -> Value:
 def _from_json(line: str, payload: str) -> Publication:
     try:
         found = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidPublication(f"expected one JSON object a line, got {line.strip()[:60]!r}: {error}") from None
     return Publication(found, payload.encode())
 

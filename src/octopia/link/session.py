@@ -117,17 +117,18 @@ class Session:
         if self.status is Status.DOWN:
             return outcome
         self._last_heard_ms = now_ms
+        # Frames come in their thousands, so they are asked for first, and without the cost of ``match``.
         for item in items:
-            match item:
-                case Hello():
-                    self._on_hello(item, now_ms)
-                    outcome.came_up = True
-                case Frame() if self.status is Status.UP:
+            if type(item) is Frame:
+                if self.status is Status.UP:
                     self._on_frame(item, outcome)
-                case Ack() if self.status is Status.UP:
+            elif type(item) is Ack:
+                if self.status is Status.UP:
                     self._on_ack(item, now_ms)
-                case _:
-                    pass  # Nothing counts before the greeting; it will be written again.
+            elif type(item) is Hello:
+                self._on_hello(item, now_ms)
+                outcome.came_up = True
+            # Nothing else counts before the greeting; it will be written again.
         return outcome
 
     # What the broker wants to send, and has done with what it got.
@@ -146,7 +147,7 @@ class Session:
 
     def send(self, message: Message, now_ms: float) -> None:
         """Write a message."""
-        traffic_class, size = _class_and_size(message)
+        traffic_class, size = _class_and_size(message) if type(message) in _DATA else (CONTROL, 0)
         frame = Frame(self._next_sequence, message, traffic_class, size)
         self._next_sequence += 1
         if not self._kept:
@@ -159,11 +160,12 @@ class Session:
 
     def placed(self, traffic_class: int, frames: int) -> None:
         """Return the credit of the oldest frames of a class, whose copies are all in output queues."""
-        for _ in range(frames):
-            if self._outlived.get(traffic_class):
-                self._outlived[traffic_class] -= 1
-                continue
-            size = self._unplaced[traffic_class].popleft()
+        outlived = min(frames, self._outlived.get(traffic_class, 0))
+        if outlived:
+            self._outlived[traffic_class] -= outlived
+        if frames > outlived:
+            take = self._unplaced[traffic_class].popleft
+            size = sum([take() for _ in range(frames - outlived)])
             self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
         self._grants += 1
         self._ack_is_due = True
@@ -313,9 +315,10 @@ class Session:
             self._exhausted |= 1 << traffic_class
 
 
+_DATA = frozenset((Publish, PublishRequest, TidPublish))
+
+
 def _class_and_size(message: Message) -> tuple[int, int]:
-    if isinstance(message, Publish):
+    if type(message) is Publish:
         return message.traffic_class, size_of(message)
-    if isinstance(message, PublishRequest | TidPublish):
-        return 0, size_of(message)
-    return CONTROL, 0
+    return 0, size_of(message)  # type: ignore[arg-type]

@@ -16,6 +16,8 @@ from octopia.transport import Connection
 from octopia.transport.settings import BROKER_LINK, CLIENT_LINK
 from octopia.wire import CloseCode, WireItem
 
+_SAID_BY_SESSIONS = frozenset((Hello, Frame, Ack))
+
 
 class Host(Protocol):
     """The node that links belong to."""
@@ -24,9 +26,8 @@ class Host(Protocol):
     def broker(self) -> Broker:
         """The broker that runs here."""
 
-    @property
-    def accepts_data(self) -> bool:
-        """Whether publications are taken from links now."""
+    def accepts_data_from(self, peer: Peer) -> bool:
+        """Whether publications are taken from a link now."""
 
     def now_ms(self) -> float:
         """Return the time, in the broker's clock."""
@@ -39,6 +40,9 @@ class Host(Protocol):
 
     def lost_connection(self, peer: Peer, reason: PeerError | None) -> None:
         """Learn that a link has no connection any more."""
+
+    def dismiss(self, client: ClientId) -> None:
+        """Part with a client that asks and asks, and reads no answer."""
 
 
 class _End:
@@ -59,6 +63,11 @@ class _End:
     def can_write(self) -> bool:
         """Whether messages may be taken for this link now."""
         return self.session.is_up and self.connection is not None and self.connection.is_writable
+
+    def drain(self, now_ms: float) -> list[Item]:
+        """Return what is to be written now; acknowledgements do not pile up for somebody who reads nothing."""
+        is_clogged = self.connection is not None and not self.connection.is_writable
+        return [] if is_clogged else self.session.drain(now_ms)
 
     def replace_connection(self, connection: Connection) -> None:
         """Go on over a new connection; an old one is closed."""
@@ -136,7 +145,7 @@ class BrokerLink(_End):
         """Begin to greet over a new connection."""
         self.go_down()
         self.replace_connection(connection)
-        self.session.accept_data(self._host.accepts_data)
+        self.session.accept_data(self._host.accepts_data_from(self.peer))
         self.session.connected(self._host.now_ms())
         self._host.wants_flow(self.peer)
 
@@ -150,7 +159,7 @@ class BrokerLink(_End):
         """Take what the link can carry now, and write what is due."""
         host, session = self._host, self.session
         now_ms = host.now_ms()
-        session.accept_data(host.accepts_data)
+        session.accept_data(host.accepts_data_from(self.peer))
         if self.can_write:
             if self.shaper.has_rate:
                 self._take_slowly(host.broker, now_ms)
@@ -158,7 +167,7 @@ class BrokerLink(_End):
                 take, peer = host.broker.take, self.peer
                 while (message := take(peer, now_ms, session.classes)) is not None:
                     session.send(message, now_ms)
-        items = session.drain(now_ms)
+        items = self.drain(now_ms)
         if items:
             self.shaper.write(items)
 
@@ -173,6 +182,14 @@ class BrokerLink(_End):
             if message is None:
                 return
             self.session.send(message, now_ms)
+
+    def set_shape(self, shape: LinkShape) -> None:
+        """Change the rate or the delay; what waits for the link does so by the new ones."""
+        self.shaper.set_shape(shape)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._host.wants_flow(self.peer)
 
     def _go_on_at(self, time: float) -> None:
         if self._timer is None:
@@ -195,6 +212,7 @@ class ClientLink(_End):
         self.peer = peer
         self.overflow = overflow
         self._unacknowledged_max = unacknowledged_max
+        self._unanswered = 0
         self.expiry: asyncio.TimerHandle | None = None
 
     @property
@@ -203,6 +221,16 @@ class ClientLink(_End):
         session = self.session
         return super().can_write and session.last_sequence - session.acknowledged < self._unacknowledged_max
 
+    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
+        """Hand over what the client said, unless it says very much without reading what it is told."""
+        super().on_items(connection, items)
+        if self.connection is None or self.can_write:
+            self._unanswered = 0
+            return
+        self._unanswered += sum(type(item) is Frame for item in items)
+        if self._unanswered > self._unacknowledged_max:
+            self._host.dismiss(self.peer)
+
     def connect(self, connection: Connection, greeting: list[WireItem]) -> None:
         """Go on over a new connection, over which the client has greeted."""
         if self.expiry is not None:
@@ -210,7 +238,7 @@ class ClientLink(_End):
             self.expiry = None
         self.session.disconnected()
         self.replace_connection(connection)
-        self.session.accept_data(self._host.accepts_data)
+        self.session.accept_data(self._host.accepts_data_from(self.peer))
         self.session.connected(self._host.now_ms())
         self.on_items(connection, greeting)
 
@@ -218,11 +246,11 @@ class ClientLink(_End):
         """Write what waits for the client, if its connection can carry it."""
         host, session = self._host, self.session
         now_ms = host.now_ms()
-        session.accept_data(host.accepts_data)
+        session.accept_data(host.accepts_data_from(self.peer))
         if self.can_write:
             for message in host.broker.take_all(self.peer, now_ms):
                 session.send(message, now_ms)
-        items = session.drain(now_ms)
+        items = self.drain(now_ms)
         if items:
             self.write(items)
 
@@ -230,7 +258,7 @@ class ClientLink(_End):
 def _session_items(connection: Connection, items: list[WireItem]) -> list[Item]:
     """Return the items for the session, up to one that has no place in it."""
     for place, item in enumerate(items):
-        if not isinstance(item, Hello | Frame | Ack):
+        if type(item) not in _SAID_BY_SESSIONS:
             connection.close(CloseCode.VIOLATION, f"expected what sessions say, got {type(item).__name__}")
             return items[:place]  # type: ignore[return-value]
     return items  # type: ignore[return-value]

@@ -18,7 +18,8 @@ from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Address, overlay_from_text
 from octopia.overlay.files import Overlay as OverlayFile
-from octopia.runtime.node import Node
+from octopia.overlay.trees import default_clusters
+from octopia.runtime.node import Node, default_settings
 from octopia.settings import RoutingSettings
 
 READY_S = 10.0
@@ -32,17 +33,20 @@ class Overlay:
 
     def __init__(self, overlay: OverlayFile, settings: BrokerSettings | None = None):
         self._overlay = overlay
-        self._settings = settings or BrokerSettings(routing=overlay.routing)
+        self._settings = settings or default_settings(overlay)
         self._addresses: dict[BrokerId, Address] = {}
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self.nodes: dict[BrokerId, Node] = {}
 
     @classmethod
     def local(
-        cls, tree: str = "path:3", clusters: int | None = 4, *, routing: RoutingSettings | None = None
+        cls, tree: str = "path:3", clusters: int | None = None, *, routing: RoutingSettings | None = None
     ) -> Overlay:
-        """Describe an overlay by a tree expression and a number of clusters, as scenario files do."""
-        described = overlay_from_text(tree, None if tree.startswith("paper:") else clusters)
+        """Describe an overlay by a tree expression and a number of clusters, as scenario files do.
+
+        Without a number it is that of the paper for ``paper:…``, and 4 for other trees.
+        """
+        described = overlay_from_text(tree, 4 if clusters is None and default_clusters(tree) is None else clusters)
         return cls(dataclasses.replace(described, routing=routing or described.routing))
 
     async def __aenter__(self) -> Overlay:

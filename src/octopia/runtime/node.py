@@ -11,19 +11,20 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from octopia.broker import Broker, BrokerSettings, Effects, make_broker
-from octopia.errors import ClosedByPeer, PeerError, Unavailable
+from octopia.errors import ClosedByPeer, InvalidOverlay, PeerError, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import Hello
 from octopia.matching import INDEX
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Address, Overlay
+from octopia.runtime.greeting import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
 from octopia.runtime.links import BrokerLink, ClientLink
-from octopia.runtime.operating import Desk
+from octopia.runtime.operating import DELAY_LIMIT_MS
 from octopia.transport import Connection
-from octopia.wire import CloseCode, Limits, Opening, Role, WireItem
+from octopia.wire import CloseCode, Opening, Role
 
 log = logging.getLogger("octopia")
 
@@ -33,13 +34,34 @@ TICK_S = 0.1
 """How often deadlines are looked at: heartbeats, silence, timeouts."""
 BACKOFF_S = (0.05, 2.0)
 """The shortest and the longest wait between attempts to reach a neighbour."""
+DIAL_S = 5.0
+"""How long an attempt may take."""
+STEADY_S = 2.0
+"""A connection that lasted so long is no reason to wait before the next one."""
 STOP_S = 1.0
 """How long a node that stops waits for the other ends to close their connections."""
-QUIET_S = 0.2
-"""How long a node that drains waits for what is on its way to it."""
+QUIET_S = 1.0
+"""How long a node that drains waits for what is on its way to it: neighbours may be busy, and hear of it late."""
 
-CLIENT_LIMITS = Limits(control_bytes_max=512 * 1024)
-BROKER_LIMITS = Limits(publication_bytes_max=2 * 1024 * 1024, control_bytes_max=64 * 1024 * 1024)
+
+QUEUE_CAPACITY = 4096
+"""How many publications of a class wait for a neighbour before whoever sends more has to wait."""
+
+
+def default_settings(overlay: Overlay) -> BrokerSettings:
+    """Return the settings of brokers on the network: queues are bounded, and no path is longer than the overlay's."""
+    if overlay.routing.algorithm.is_tid:
+        return BrokerSettings(routing=overlay.routing)
+    return BrokerSettings(overlay.routing, hop_limit=overlay.scot.hop_bound, queue_capacity=QUEUE_CAPACITY)
+
+
+def _check_delays(overlay: Overlay, broker: BrokerId) -> None:
+    for (source, target), shape in overlay.shapes.items():
+        if source == broker and (shape.delay_ms or 0.0) >= DELAY_LIMIT_MS:
+            raise InvalidOverlay(
+                f"expected a delay below {DELAY_LIMIT_MS:g} ms from {source} to {target}, got {shape.delay_ms:g}: "
+                "on the network a link that is silent for longer counts as broken"
+            )
 
 
 def new_incarnation() -> int:
@@ -61,23 +83,27 @@ class Node:
         self.overlay = overlay
         self.id = broker
         self.incarnation = new_incarnation()
-        self._settings = settings or BrokerSettings(routing=overlay.routing)
+        self._settings = settings or default_settings(overlay)
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         neighbourhood = overlay.scot.neighbourhood(broker)
         self.broker: Broker = make_broker(
             neighbourhood, self._settings, self.incarnation, INDEX, restarted_at_ms=self.now_ms()
         )
+        _check_delays(overlay, broker)
         self.links = {
             peer: BrokerLink(self, peer, self.incarnation, overlay.shapes.get((broker, peer)))
             for peer in neighbourhood.neighbours
         }
         self.clients: dict[ClientId, ClientLink] = {}
-        self._is_draining = False
+        self.is_draining = False
+        self._drains_with: frozenset[Peer] = frozenset()
         self._server: asyncio.Server | None = None
         self._tasks: dict[BrokerId, asyncio.Task[None]] = {}
         self._gone: dict[BrokerId, asyncio.Event] = {}
+        self._failures: dict[BrokerId, str] = {}
         self._guests: dict[Connection, None] = {}
+        self._departed: dict[BrokerId, None] = {}
         self._is_over = False
         self._dirty: dict[Peer, None] = {}
         self._is_settling = False
@@ -112,20 +138,32 @@ class Node:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self._settle()
 
-    async def drain(self, timeout_s: float = 10.0) -> bool:
-        """Take no more publications, and wait until all that were accepted have gone on; tell whether they have."""
-        self._is_draining = True
+    async def drain(self, together: Collection[BrokerId] = (), timeout_s: float = 10.0) -> bool:
+        """Take no more publications, and wait until all that were accepted have gone on; tell whether they have.
+
+        Brokers that drain ``together`` still take what they have for each other.
+        """
+        self.begin_to_drain(together)
+        return await all_at_rest([self], timeout_s)
+
+    def begin_to_drain(self, together: Collection[BrokerId] = ()) -> None:
+        """Take no more publications, except from brokers that drain at the same time."""
+        self.is_draining = True
+        self._drains_with = frozenset(together)
         self._last_data_s = self._loop.time()  # Neighbours may have written before they hear that no more is wanted.
-        if self._server is not None:
-            self._server.close()
         self._let_all_flow()
         self._settle()
-        deadline = self._loop.time() + timeout_s
-        while self._loop.time() < deadline:
-            if self._is_at_rest() and self._loop.time() - self._last_data_s > QUIET_S:
-                return True
-            await asyncio.sleep(TICK_S / 4)
-        return self._is_at_rest()
+
+    @property
+    def left_behind(self) -> int:
+        """How many publications and deliveries wait here."""
+        waits_for = self.broker.waits_for
+        return sum(map(waits_for, self.links)) + sum(map(waits_for, self.clients))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing waits here, and nothing has come for a while."""
+        return self._is_at_rest() and self._loop.time() - self._last_data_s > QUIET_S
 
     async def stop(self) -> None:
         """Close everything."""
@@ -171,7 +209,9 @@ class Node:
 
     def _is_at_rest(self) -> bool:
         for peer, link in self.links.items():
-            if link.is_up and (link.session.awaits_acknowledgement or self.broker.waits_for(peer)):
+            # What waits for a link that broke goes on when it is back; a neighbour that went down takes nothing more.
+            is_needed = link.is_up or peer not in self._departed
+            if is_needed and (link.session.awaits_acknowledgement or self.broker.waits_for(peer)):
                 return False
         return not any(
             link.connection is not None and (link.session.awaits_acknowledgement or self.broker.waits_for(client))
@@ -185,17 +225,17 @@ class Node:
 
     # What links need of their node.
 
-    @property
-    def accepts_data(self) -> bool:
-        """Whether publications are taken from links now."""
-        return self.broker.accepts_data and not self._is_draining
+    def accepts_data_from(self, peer: Peer) -> bool:
+        """Whether publications are taken from a link now."""
+        return self.broker.accepts_data and (not self.is_draining or peer in self._drains_with)
 
     def now_ms(self) -> float:
         """Return the time, in the broker's clock."""
         return self._loop.time() * 1000.0
 
     def carry_out(self, effects: Effects) -> None:
-        """Do what an input has asked for."""
+        """Do what an input has asked for; what goes on is written before what came is acknowledged."""
+        self._dirty.update(effects.ready)
         for placed in effects.placed:
             link = self._link(placed.peer)
             if link is not None:
@@ -203,7 +243,6 @@ class Node:
                 self._dirty[placed.peer] = None
         if effects.placed:
             self._last_data_s = self._loop.time()
-        self._dirty.update(effects.ready)
         for client in effects.cut_off:
             self._loop.call_soon(self._part_with, client)
         self._settle()
@@ -216,6 +255,10 @@ class Node:
     def lost_connection(self, peer: Peer, reason: PeerError | None) -> None:
         """Dial again, or let the time of grace begin for a client."""
         if isinstance(peer, BrokerId):
+            if _has_gone_down(reason):
+                self._departed[peer] = None
+            else:
+                self._departed.pop(peer, None)
             if reason is not None:
                 level = logging.INFO if _is_farewell(reason) else logging.WARNING
                 log.log(level, "%s lost its connection with %s: %s", self.id, peer, reason)
@@ -295,9 +338,17 @@ class Node:
         link = self.clients.pop(client, None)
         if link is None:
             return
+        link.connection = None  # Its end is no business of whoever is called so next.
         if link.expiry is not None:
             link.expiry.cancel()
         self.carry_out(self.broker.detach(client, self.now_ms()))
+
+    def dismiss(self, client: ClientId) -> None:
+        """Part with a client that asks and asks, and reads no answer."""
+        connection = self.clients[client].connection
+        self.forget_client(client)
+        if connection is not None:
+            connection.close(CloseCode.TOO_SLOW, "it asks without reading the answers")
 
     def _part_with(self, client: ClientId) -> None:
         """Tell a client that was too slow what it lost, and close its connection."""
@@ -333,6 +384,12 @@ class Node:
         confirms = self._settings.routing.confirmations and not self._settings.routing.algorithm.is_tid
         return Opening(Role.BROKER, str(self.id), self.overlay.scot.fingerprint, other, confirms=confirms)
 
+    def _note_failure(self, peer: BrokerId, address: Address, problem: str) -> None:
+        """Say why a neighbour cannot be reached, once for each reason; it may just not be started yet."""
+        if self._failures.get(peer) != problem:
+            self._failures[peer] = problem
+            log.warning("%s cannot reach %s at %s: %s", self.id, peer, address, problem)
+
     async def _keep_dialling(self, peer: BrokerId, address: Address) -> None:
         """Have a connection with a neighbour whenever that is possible."""
         shortest_s, longest_s = BACKOFF_S
@@ -340,8 +397,10 @@ class Node:
         while True:
             self._gone[peer].clear()
             if await self._dial(peer, address):
-                wait_s = shortest_s
+                begin = self._loop.time()
                 await self._gone[peer].wait()
+                if self._loop.time() - begin > STEADY_S:
+                    wait_s = shortest_s
             await asyncio.sleep(random.uniform(0.5, 1.0) * wait_s)
             wait_s = min(longest_s, 2.0 * wait_s)
 
@@ -349,11 +408,14 @@ class Node:
         """Connect to a neighbour, and tell whether it is the one that was meant."""
         caller = Caller(self, peer)
         try:
-            _, connection = await self._loop.create_connection(
-                lambda: Connection(caller, BROKER_LIMITS), address.host, address.port
-            )
-        except OSError:
+            async with asyncio.timeout(DIAL_S):
+                _, connection = await self._loop.create_connection(
+                    lambda: Connection(caller, BROKER_LIMITS), address.host, address.port
+                )
+        except OSError as error:  # TimeoutError is one
+            self._note_failure(peer, address, str(error.strerror or error or "it does not answer"))
             return False
+        self._failures.pop(peer, None)
         connection.expect_opening()
         connection.send([self.opening_for(str(peer))])
         try:
@@ -364,104 +426,23 @@ class Node:
 
     def set_shape(self, peer: BrokerId, shape: LinkShape) -> None:
         """Change the rate or the delay of the link to a neighbour, in this direction."""
-        self.links[peer].shaper.set_shape(shape)
-        self.wants_flow(peer)
+        self.links[peer].set_shape(shape)
+
+
+async def all_at_rest(nodes: Sequence[Node], timeout_s: float) -> bool:
+    """Wait until all of some nodes are quiet at the same time, and tell whether they are."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while not all(node.is_quiet for node in nodes):
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(TICK_S / 4)
+    return True
+
+
+def _has_gone_down(reason: PeerError | None) -> bool:
+    return isinstance(reason, ClosedByPeer) and reason.code == CloseCode.SHUTDOWN
 
 
 def _is_farewell(reason: PeerError) -> bool:
     return isinstance(reason, ClosedByPeer) and reason.code in (CloseCode.SHUTDOWN, CloseCode.REPLACED)
-
-
-class Greeter:
-    """Owns an accepted connection until the other end has said who it is."""
-
-    def __init__(self, node: Node):
-        self._node = node
-        self._opening: Opening | None = None
-
-    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take the Opening; after that of a client, its greeting."""
-        first = items[0]
-        if isinstance(first, Opening) and self._opening is None:
-            self._opening = first
-            self._on_opening(connection, first)
-        elif isinstance(first, Hello) and self._opening is not None:
-            self._node.admit_client(connection, self._opening, first)
-            if len(items) > 1 and not connection.is_closing:
-                connection.owner.on_items(connection, items[1:])
-        else:
-            connection.close(CloseCode.VIOLATION, f"expected an Opening, then a Hello, got {type(first).__name__}")
-        if isinstance(connection.owner, BrokerLink | ClientLink):
-            self._node.forget_guest(connection)
-
-    def _on_opening(self, connection: Connection, opening: Opening) -> None:
-        node = self._node
-        if opening.broker and opening.broker != str(node.id):
-            connection.close(CloseCode.WRONG_BROKER, f"this is {node.id}, not {opening.broker}")
-        elif opening.role is Role.OPERATOR:
-            self._on_operator(connection)
-        elif opening.role is Role.CLIENT:
-            connection.send([node.opening_for("")])
-        elif opening.fingerprint != node.overlay.scot.fingerprint:
-            connection.close(CloseCode.WRONG_OVERLAY, f"{node.id} belongs to another overlay")
-        else:
-            self._on_neighbour(connection, opening.sender)
-
-    def _on_operator(self, connection: Connection) -> None:
-        if not connection.is_from_here:
-            connection.close(CloseCode.NOT_ALLOWED, "operators are heard on this machine only")
-            return
-        connection.owner = Desk(self._node)
-        connection.opened()
-        connection.send([self._node.opening_for("")])
-
-    def _on_neighbour(self, connection: Connection, sender: str) -> None:
-        node = self._node
-        link = next((link for peer, link in node.links.items() if str(peer) == sender), None)
-        if link is None or not link.peer < node.id:
-            connection.close(CloseCode.NOT_ALLOWED, f"{sender} has no link to {node.id} that it may dial")
-            return
-        connection.set_limits(BROKER_LIMITS)
-        connection.send([node.opening_for(sender)])
-        link.connect(connection)
-
-    def on_writable(self, connection: Connection) -> None:
-        """Do nothing: nothing waits for somebody unknown."""
-
-    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Forget whoever it was."""
-        self._node.forget_guest(connection)
-        if reason is not None:
-            log.info("%s: a connection from %s ended: %s", self._node.id, connection.peer_address, reason)
-
-
-class Caller:
-    """Owns a dialled connection until the neighbour has answered."""
-
-    def __init__(self, node: Node, peer: BrokerId):
-        self._node = node
-        self._peer = peer
-        self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take the neighbour's Opening."""
-        opening = items[0]
-        if not isinstance(opening, Opening) or opening.sender != str(self._peer):
-            connection.close(CloseCode.WRONG_BROKER, f"expected {self._peer} to answer")
-            self._settle(answer=False)
-        else:
-            self._settle(answer=True)
-            self._node.links[self._peer].connect(connection)
-
-    def on_writable(self, connection: Connection) -> None:
-        """Do nothing: nothing waits yet."""
-
-    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Let the next attempt begin."""
-        if reason is not None:
-            log.warning("%s cannot link with %s: %s", self._node.id, self._peer, reason)
-        self._settle(answer=False)
-
-    def _settle(self, *, answer: bool) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)

@@ -18,6 +18,8 @@ from octopia.wire import Answer, CloseCode, Command, Opening, Role, Verb, WireIt
 if TYPE_CHECKING:
     from octopia.runtime.node import Node
 
+DELAY_LIMIT_MS = 1000.0
+"""Links may be held back by less than that: heartbeats are, too, and silence is noticed."""
 ANSWER_S = 5.0
 """How long an operator waits for an answer."""
 
@@ -66,6 +68,8 @@ def _throttle(node: Node, command: Command) -> Answer:
     if peer is None or peer not in node.links:
         neighbours = ", ".join(map(str, node.links))
         return Answer(problem=f"{node.id} has no link to {command.broker or 'nobody'}, only to {neighbours}")
+    if (command.delay_ms or 0.0) >= DELAY_LIMIT_MS:
+        return Answer(problem=f"a delay must be below {DELAY_LIMIT_MS:g} ms: longer silence counts as a broken link")
     node.set_shape(peer, LinkShape(command.rate, command.delay_ms))
     shape = node.links[peer].shaper.shape
     return Answer({"from": str(node.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import multiprocessing
 import os
 import signal
@@ -21,11 +22,15 @@ from octopia.broker import BrokerSettings
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
-from octopia.runtime.node import Node
+from octopia.runtime.node import Node, all_at_rest
 from octopia.runtime.operating import report_on
+
+log = logging.getLogger("octopia")
 
 REPORT_S = 0.5
 """How often a worker says how its brokers are doing."""
+DRAIN_S = 10.0
+"""How long brokers may take to drain."""
 STOP_S = 15.0
 """How long a worker may take to drain and stop."""
 RESTARTS_MAX = 5
@@ -56,8 +61,14 @@ async def run_brokers(
     on_listening: Callable[[], None] | None = None,
     on_reports: Callable[[list[dict[str, Any]]], None] | None = None,
     stop: asyncio.Event | None = None,
-) -> None:
-    """Run some brokers of an overlay until this process is told to stop (SIGTERM, SIGINT); then drain."""
+    together: Sequence[BrokerId] | None = None,
+) -> int:
+    """Run some brokers of an overlay until this process is told to stop (SIGTERM, SIGINT); then drain.
+
+    Return how many publications could not be passed on in time.
+
+    ``together`` are all brokers that will be told to stop at the same time; without it, those of this process.
+    """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,7 +86,10 @@ async def run_brokers(
                 on_reports([report_on(node) for node in nodes])
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), REPORT_S)
-        await asyncio.gather(*(node.drain() for node in nodes))
+        for node in nodes:
+            node.begin_to_drain(brokers if together is None else together)
+        await all_at_rest(nodes, DRAIN_S)
+        return sum(node.left_behind for node in nodes)
     finally:
         await asyncio.gather(*(node.stop() for node in nodes))
 
@@ -89,6 +103,7 @@ class _Worker:
     pipe: Pipe
     reports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     restarts: int = 0
+    left: int = 0
     problem: str = ""
 
 
@@ -114,10 +129,8 @@ class Workers:
 
     def poll(self) -> dict[str, dict[str, Any]]:
         """Take in what workers said, start anew those that died, and return the last report of every broker."""
+        self._listen()
         for worker in self._workers:
-            with contextlib.suppress(EOFError, OSError):
-                while worker.pipe.poll():
-                    self._hear(worker, worker.pipe.recv())
             if not worker.process.is_alive():
                 self._revive(worker)
         return {report["id"]: report for worker in self._workers for report in worker.reports}
@@ -129,8 +142,8 @@ class Workers:
             report["ready"] and all(link["up"] for link in report["links"].values()) for report in reports.values()
         )
 
-    def stop(self) -> bool:
-        """Let all workers drain and stop; tell whether they did in time."""
+    def stop(self) -> int:
+        """Let all workers drain and stop; return how many publications could not be passed on in time."""
         for worker in self._workers:
             if worker.process.is_alive():
                 worker.process.terminate()
@@ -139,9 +152,11 @@ class Workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
         late = [worker for worker in self._workers if worker.process.is_alive()]
         for worker in late:
+            log.warning("the process of %s did not stop in time, and was killed", ", ".join(map(str, worker.brokers)))
             worker.process.kill()
             worker.process.join()
-        return not late
+        self._listen()
+        return sum(worker.left for worker in self._workers)
 
     def _fork(self, brokers: list[BrokerId]) -> _Worker:
         ours, theirs = self._context.Pipe(duplex=False)
@@ -151,9 +166,17 @@ class Workers:
         theirs.close()
         return _Worker(brokers, process, ours)
 
+    def _listen(self) -> None:
+        for worker in self._workers:
+            with contextlib.suppress(EOFError, OSError):
+                while worker.pipe.poll():
+                    self._hear(worker, worker.pipe.recv())
+
     def _hear(self, worker: _Worker, said: Any) -> None:
         if isinstance(said, str):
             worker.problem = said
+        elif isinstance(said, int):
+            worker.left = said
         else:
             worker.reports = said
 
@@ -163,6 +186,7 @@ class Workers:
         if worker.restarts >= RESTARTS_MAX:
             names = ", ".join(map(str, worker.brokers))
             raise Unavailable(f"the process of {names} has died {worker.restarts + 1} times; it is not started again")
+        log.warning("the process of %s died; it is started again", ", ".join(map(str, worker.brokers)))
         revived = self._fork(worker.brokers)
         worker.process, worker.pipe, worker.reports = revived.process, revived.pipe, []
         worker.restarts += 1
@@ -183,7 +207,11 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
             with contextlib.suppress(OSError):
                 pipe.send(reports)
 
-        await run_brokers(overlay, brokers, settings=settings, on_reports=tell, stop=stop)
+        left = await run_brokers(
+            overlay, brokers, settings=settings, on_reports=tell, stop=stop, together=overlay.scot.brokers
+        )
+        with contextlib.suppress(OSError):
+            pipe.send(left)
 
     try:
         run_loop(main())

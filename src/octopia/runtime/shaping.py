@@ -37,6 +37,11 @@ class Shaper:
             self._free_at = 0.0
         if shape.delay_ms is not None:
             self._delay_s = shape.delay_ms / 1000.0
+            latest = self._loop.time() + self._delay_s
+            self._held = deque((min(due, latest), items) for due, items in self._held)
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = self._loop.call_at(self._held[0][0], self._release)
 
     @property
     def shape(self) -> LinkShape:

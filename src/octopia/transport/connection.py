@@ -64,7 +64,10 @@ class Connection(asyncio.Protocol):
     @property
     def is_from_here(self) -> bool:
         """Whether the other end is on this machine."""
-        return self.peer_address.rpartition(":")[0] in ("127.0.0.1", "::1")
+        if self._transport is None:
+            return False
+        there, here = self._transport.get_extra_info("peername"), self._transport.get_extra_info("sockname")
+        return bool(there and here) and (there[0] == here[0] or there[0] in ("127.0.0.1", "::1"))
 
     def set_limits(self, limits: Limits) -> None:
         """Accept frames of other lengths from now on."""
