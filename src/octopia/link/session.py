@@ -147,7 +147,7 @@ class Session:
 
     def send(self, message: Message, now_ms: float) -> None:
         """Write a message."""
-        traffic_class, size = _class_and_size(message) if type(message) in _DATA else (CONTROL, 0)
+        traffic_class, size = _class_and_size(message)
         frame = Frame(self._next_sequence, message, traffic_class, size)
         self._next_sequence += 1
         if not self._kept:
@@ -315,10 +315,9 @@ class Session:
             self._exhausted |= 1 << traffic_class
 
 
-_DATA = frozenset((Publish, PublishRequest, TidPublish))
-
-
 def _class_and_size(message: Message) -> tuple[int, int]:
     if type(message) is Publish:
         return message.traffic_class, size_of(message)
-    return 0, size_of(message)  # type: ignore[arg-type]
+    if type(message) is PublishRequest or type(message) is TidPublish:
+        return 0, size_of(message)
+    return CONTROL, 0
