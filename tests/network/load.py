@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from raw_client import RawClient
-from rest import overlay_at_rest
+from rest import overlay_at_rest, turn
 
 from octopia.broker.messages import AdvertiseRequest, SubscribeRequest
 from octopia.content import parse_filter
@@ -72,4 +71,4 @@ class Load:
 async def some_turns(random_: random.Random, most: int = 12) -> None:
     """Let the event loop go round a few times, so that a fault may strike at any stage of what is under way."""
     for _ in range(random_.randrange(most)):
-        await asyncio.sleep(0)
+        await turn()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from raw_client import RawClient, run
-from rest import overlay_at_rest
+from rest import overlay_at_rest, turn
 from stranger import Answers, Stranger, greeting, is_bad
 
 from octopia.broker.messages import (
@@ -449,7 +449,7 @@ async def _attack(chance: random.Random, number: int, url: str) -> CloseCode | N
     cut = chance.randrange(len(data)) if data else 0
     stranger.say(data[:cut])
     if chance.random() < 0.3:
-        await asyncio.sleep(0)
+        await turn()
     stranger.say(data[cut:])
     answers = await stranger.until_closed(hang_up=True)
     closing = answers.closing

@@ -12,7 +12,7 @@ import pytest
 from load import OFFER, Load, some_turns
 from processes import Process, free_ports
 from raw_client import PATIENCE_S, RawClient, address_of, run
-from rest import overlay_at_rest
+from rest import overlay_at_rest, turn
 
 from octopia.broker import BrokerSettings
 from octopia.broker.messages import AdvertiseRequest, Gap, SubscribeRequest
@@ -322,7 +322,7 @@ async def _dial_and_die() -> None:
 async def _turns_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
-            await asyncio.sleep(0)
+            await turn()
 
 
 # Processes.

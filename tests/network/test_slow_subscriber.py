@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 from load import Load
 from raw_client import RawClient, address_of, run
-from rest import overlay_at_rest
+from rest import overlay_at_rest, turn
 from stranger import greeting
 
 from octopia.broker import BrokerSettings, Overflow
@@ -212,7 +212,7 @@ async def _ask_and_never_read() -> None:
             writer.writelines(map(encode, requests))
             with contextlib.suppress(ConnectionError):
                 await writer.drain()
-            await asyncio.sleep(0)
+            await turn()
             waiting = node.broker.state.waiting.get(SLOW)
             most_answers = max(most_answers, len(waiting.answers) if waiting is not None else 0)
             most_bytes = max(most_bytes, connection._transport.get_write_buffer_size())

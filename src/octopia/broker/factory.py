@@ -8,9 +8,6 @@ from octopia.broker.interface import Broker
 from octopia.broker.tid.core import TidBroker
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.settings import Algorithm
-
-TID_ALGORITHMS = (Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
 
 
 def make_broker(
@@ -21,6 +18,6 @@ def make_broker(
     restarted_at_ms: float | None = None,
 ) -> Broker:
     """Make the broker that runs the algorithm of ``settings``; one that is restarted recovers from its neighbours."""
-    if settings.routing.algorithm in TID_ALGORITHMS:
+    if settings.routing.algorithm.is_tid:
         return TidBroker(neighbourhood, settings, incarnation, matchers)
     return OctopiaBroker(neighbourhood, settings, incarnation, matchers, restarted_at_ms=restarted_at_ms)

@@ -22,8 +22,8 @@ from octopia.overlay import LinkShape
 from octopia.overlay.files import Address, Overlay
 from octopia.runtime.greeting import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
 from octopia.runtime.links import BrokerLink, ClientLink
-from octopia.runtime.operating import DELAY_LIMIT_MS
 from octopia.transport import Connection
+from octopia.transport.settings import DELAY_LIMIT_MS
 from octopia.wire import CloseCode, Opening, Role
 
 log = logging.getLogger("octopia")
@@ -42,8 +42,6 @@ STOP_S = 1.0
 """How long a node that stops waits for the other ends to close their connections."""
 QUIET_S = 1.0
 """How long a node that drains waits for what is on its way to it: neighbours may be busy, and hear of it late."""
-
-
 QUEUE_CAPACITY = 4096
 """How many publications of a class wait for a neighbour before whoever sends more has to wait."""
 

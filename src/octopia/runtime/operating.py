@@ -13,13 +13,12 @@ from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Address
 from octopia.transport import Connection
+from octopia.transport.settings import DELAY_LIMIT_MS
 from octopia.wire import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
 
 if TYPE_CHECKING:
     from octopia.runtime.node import Node
 
-DELAY_LIMIT_MS = 1000.0
-"""Links may be held back by less than that: heartbeats are, too, and silence is noticed."""
 ANSWER_S = 5.0
 """How long an operator waits for an answer."""
 

@@ -14,7 +14,6 @@ from typing import Any, assert_never
 import msgspec
 
 from octopia.broker import Broker, BrokerSettings, Detail, Fact, MessageKind, Routed, Verdict
-from octopia.broker.factory import TID_ALGORITHMS
 from octopia.broker.messages import (
     AdvertiseRequest,
     ClientReply,
@@ -124,7 +123,7 @@ class Run:
         may_miss = bool(losses) or algorithm is Algorithm.TID_DYNAMIC
         links = self.world.links
         written_in_vain = isinstance(links, SessionLinks) and links.dropped_unacknowledged > 0
-        journeys = [] if algorithm in TID_ALGORITHMS else journey_complaints(self.recorder.hops, self.world.scot)
+        journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
         deliveries = self.ledger.complaints(self.recorder, may_miss=may_miss, crashes_swallow=written_in_vain)
         return [*deliveries, *journeys]
 
@@ -163,7 +162,7 @@ def run_scenario(
 def hop_limit_of(scenario: Scenario) -> int:
     """Return the hops that no publication exceeds by right: the overlay's bound, or the longest tree of a flood."""
     scot = scenario.overlay.scot
-    return len(scot.brokers) if scenario.routing.algorithm in TID_ALGORITHMS else scot.hop_bound
+    return len(scot.brokers) if scenario.routing.algorithm.is_tid else scot.hop_bound
 
 
 def environment_of(scenario: Scenario, profile: Profile, seed: int) -> Environment:
@@ -179,7 +178,7 @@ def environment_of(scenario: Scenario, profile: Profile, seed: int) -> Environme
         )
     if not needs_sessions and wanted.links is not LinkModel.SESSION:
         return Environment(profile, seed=seed)
-    if scenario.routing.algorithm in TID_ALGORITHMS:
+    if scenario.routing.algorithm.is_tid:
         raise UsageError("expected ideal links under TID-based routing, which has no exchange of state, got sessions")
     sessions = LinkSettings(wanted.window_bytes, retransmit_ms=RETRANSMIT_MS)
     return Environment(profile, sessions, faults, seed)

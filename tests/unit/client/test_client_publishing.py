@@ -88,9 +88,11 @@ def test_many_are_pipelined_and_counted():
 
 def test_many_from_an_asynchronous_source():
     async def source() -> AsyncIterator[dict[str, int]]:
+        loop = asyncio.get_running_loop()
+        later: asyncio.Queue[int] = asyncio.Queue()
         for x in range(3):
-            await asyncio.sleep(0)
-            yield {"x": x}
+            loop.call_soon(later.put_nowait, x)
+            yield {"x": await later.get()}
 
     async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
