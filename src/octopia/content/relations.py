@@ -13,7 +13,9 @@ never yes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -21,7 +23,7 @@ from octopia.content.domains import implied, satisfiable
 from octopia.content.filters import Disjunction, Filter
 from octopia.content.formatting import describe_predicate
 from octopia.content.literals import format_name, show_value
-from octopia.content.predicates import Operator, Predicate
+from octopia.content.predicates import Operator, Predicate, bounds, elements
 from octopia.content.publications import Publication
 from octopia.content.values import Value, value_type
 
@@ -99,11 +101,43 @@ def _may_meet(declared: Filter, wanted: Filter) -> bool:
         promised = by_attribute.get(attribute)
         if promised is None:
             return False
+        if len(promised) == len(predicates) == 1:
+            answer = _answer_at_once(promised[0], predicates[0])
+            if answer is not None:
+                if answer:
+                    continue
+                return False
         # "Absent" never says no, not even where an advertisement says it of what is wanted.
         values = tuple(each for each in promised if each.operator is not Operator.ABSENT)
         if not satisfiable(values + predicates):
             return False
     return True
+
+
+def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
+    """Tell whether a value satisfies two predicates that most filters are made of; None for all others.
+
+    Brokers ask this of every subscription and many advertisements, so that ranges and lists are not left to the
+    general reasoning about domains, which takes ten times as long.
+    """
+    if one.operator is Operator.BETWEEN and other.operator is Operator.BETWEEN:
+        low: Any
+        low2: Any
+        (low, high), (low2, high2) = bounds(one), bounds(other)
+        if (type(low) is str) is not (type(low2) is str):
+            return False
+        return bool(low <= high and low2 <= high2 and low <= high2 and low2 <= high)
+    if one.operator is Operator.IN and other.operator is Operator.IN:
+        texts, texts2 = _texts(elements(one)), _texts(elements(other))
+        return None if texts is None or texts2 is None else not texts.isdisjoint(texts2)
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _texts(listed: tuple[Value, ...]) -> frozenset[str] | None:
+    """Return what IN lists if that is nothing but strings."""
+    texts = [each for each in listed if isinstance(each, str)]
+    return frozenset(texts) if len(texts) == len(listed) else None
 
 
 def _impossible(narrow: Filter) -> bool:

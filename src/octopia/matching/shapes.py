@@ -87,6 +87,12 @@ def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
     """Return what predicates on one attribute ask of it together."""
     if len(predicates) == 1 and predicates[0].operator in _ORDERED and type(_first(predicates[0])) is not str:
         return _range(predicates[0])
+    return _general_shape(predicates)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
+    """Return the shape of any predicates; every broker that stores a subscription asks for the same ones."""
     needing = tuple(each for each in predicates if each.operator is not Operator.ABSENT)
     possible = len(needing) == len(predicates)
     low, high = _interval(needing)
