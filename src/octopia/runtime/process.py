@@ -159,7 +159,7 @@ class Workers:
         return sum(worker.left for worker in self._workers)
 
     def _fork(self, brokers: list[BrokerId]) -> _Worker:
-        ours, theirs = self._context.Pipe(duplex=False)
+        ours, theirs = self._context.Pipe()
         arguments = (self._overlay, brokers, self._settings, theirs)
         process = self._context.Process(target=_work, args=arguments, daemon=True)
         process.start()
@@ -179,6 +179,7 @@ class Workers:
             worker.left = said
         else:
             worker.reports = said
+            worker.pipe.send(True)  # Only now will the worker send the next ones.
 
     def _revive(self, worker: _Worker) -> None:
         if worker.problem:
@@ -199,13 +200,18 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
 
     async def main() -> None:
         stop = asyncio.Event()
+        is_unread = False
 
         def tell(reports: list[dict[str, Any]]) -> None:
+            nonlocal is_unread
             if os.getppid() != parent:
                 stop.set()  # nobody is there to stop us later
                 return
-            with contextlib.suppress(OSError):
-                pipe.send(reports)
+            with contextlib.suppress(OSError, EOFError):
+                # A parent that is busy with other things must not hold up brokers: a full pipe would.
+                if not is_unread or (pipe.poll() and pipe.recv()):
+                    pipe.send(reports)
+                    is_unread = True
 
         left = await run_brokers(
             overlay, brokers, settings=settings, on_reports=tell, stop=stop, together=overlay.scot.brokers
