@@ -24,7 +24,8 @@ class Row(msgspec.Struct, kw_only=True):
     """One fact. What does not apply is None.
 
     ``publication`` is the number of the publication in its run, from 0; ``hop`` the links between brokers crossed so
-    far; ``value`` the ratio (1 + Qin) / (1 + Qout) of a closed window, or a table's size (``kind`` names the table).
+    far; ``value`` the ratio (1 + Qin) / (1 + Qout) of a closed window, or a table's size (``kind`` names the table). Of
+    a ``send`` without a peer it is how many messages the row stands for: large runs tell totals only.
     """
 
     run_id: str
@@ -50,8 +51,8 @@ class Row(msgspec.Struct, kw_only=True):
 
 COLUMNS = Row.__struct_fields__
 
-_INTEGERS = ("publication", "queue_length", "hop")
-_FLOATS = ("published_ms", "time_ms", "match_us", "select_us", "value")
+INTEGERS = ("publication", "queue_length", "hop")
+FLOATS = ("published_ms", "time_ms", "match_us", "select_us", "value")
 _PARQUET_BATCH = 50_000
 
 
@@ -145,8 +146,8 @@ class Parquet(_Closing):
 
 def _schema(arrow: Any) -> Any:
     types = {name: arrow.string() for name in COLUMNS}
-    types |= {name: arrow.int64() for name in _INTEGERS}
-    types |= {name: arrow.float64() for name in _FLOATS}
+    types |= {name: arrow.int64() for name in INTEGERS}
+    types |= {name: arrow.float64() for name in FLOATS}
     return arrow.schema(list(types.items()))
 
 

@@ -161,3 +161,31 @@ def test_rerouted_copies_show_their_civ():
     run_scenario(load_scenario(EXAMPLES / "fig7b.toml"), sinks=[rows])
     carried = [(row.broker, row.peer, row.civ) for row in rows.rows if row.event == "send" and row.civ]
     assert carried == [("b.3", "b.1", "0001"), ("b.1", "c.1", "0001")]
+
+
+def test_a_trace_for_an_audit_tells_what_was_issued_and_ends_with_totals():
+    scenario = load_scenario(EXAMPLES / "market.toml")
+    sink = RowList()
+    lean = run_scenario(scenario, detail=Detail.DELIVERIES, keep=False, sinks=[sink], run_id="mine")
+    full = run_scenario(scenario)
+    assert {row.run_id for row in sink.rows} == {"mine"}
+    received = [row for row in sink.rows if row.event == "receive"]
+    assert {row.link for row in received} == {"client"}
+    assert [row.publication for row in received if row.kind == "publication"] == [0, *range(2, 10)]
+    delivered = [(row.publication, row.client) for row in sink.rows if row.event == "deliver"]
+    assert delivered == [(each.publication, each.client) for each in full.recorder.deliveries]
+    totals: dict[str | None, float] = {}
+    for row in sink.rows:
+        if row.event == "send":
+            assert row.peer is None
+            totals[row.kind] = totals.get(row.kind, 0) + (row.value or 0)
+    assert totals == {kind: count for kind, count in full.messages().items() if count}
+    sizes = {(row.broker, row.kind): row.value for row in sink.rows if row.event == "table"}
+    assert sizes == {
+        (broker, table): size
+        for broker, tables in full.to_json()["tables"].items()
+        for table, size in tables.items()
+        if size
+    }
+    assert not lean.recorder.deliveries
+    assert not lean.recorder.hops

@@ -8,7 +8,7 @@ people gave them. ``Names`` translates.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -85,9 +85,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(slots=True)
 class Recorder:
-    """Gathers deliveries, hops and refusals; paths are known if the brokers tell of hops."""
+    """Gathers deliveries, hops and refusals; paths are known if the brokers tell of hops.
+
+    One that does not ``keep`` them, since they are too many, only learns the names of things.
+    """
 
     names: Names
+    keep: bool = True
     deliveries: list[Delivery] = dataclasses.field(default_factory=list)
     hops: list[Hop] = dataclasses.field(default_factory=list)
     refused: list[Refusal] = dataclasses.field(default_factory=list)
@@ -98,17 +102,20 @@ class Recorder:
         if isinstance(fact, Routed):
             return
         if fact.event is Event.SEND:
-            self.hops.append(self._hop(broker.id, fact))
+            if self.keep:
+                self.hops.append(self._hop(broker.id, fact))
         elif fact.event is Event.RECEIVE and fact.message_id is not None:
             if isinstance(fact.peer, ClientId):
                 self.names.learn(fact.peer, fact.message_id, int(fact.value or 0))
-            elif isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
+            elif self.keep and isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
                 self._came_from[fact.message_id, broker.id, fact.hop or 0] = fact.peer
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Note deliveries and refusals."""
         match reply:
             case Deliver():
+                if not self.keep:
+                    return
                 path = self._path(reply, broker)
                 number = self.names.publication(reply.id)
                 delay_ms = now_ms - reply.published_ms
@@ -148,7 +155,10 @@ class Recorder:
 
 @dataclasses.dataclass(slots=True)
 class Tracer:
-    """Turns facts into rows of the trace. In virtual time, matching and path selection take what the profile says."""
+    """Turns facts into rows of the trace. In virtual time, matching and path selection take what the profile says.
+
+    A trace ``for_audit`` tells at any level what clients issued, and ends with totals: all that an audit needs.
+    """
 
     names: Names
     run_id: str
@@ -156,10 +166,11 @@ class Tracer:
     profile: Profile
     sinks: Sequence[TraceSink]
     level: Detail = Detail.ALL
+    for_audit: bool = False
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Write a row about a broker, unless it tells of more than the level asks for."""
-        if isinstance(fact, Routed) or (self.level < Detail.HOPS and fact.event not in _OF_DELIVERIES):
+        if isinstance(fact, Routed) or (self.level < Detail.HOPS and not self._is_told(fact)):
             return
         row = self._row(fact.event, str(broker.id), now_ms)
         # A table's name travels as the reason of the fact, since the table is all that the fact is about.
@@ -190,6 +201,28 @@ class Tracer:
             row.hop = reply.hop
             row.published_ms = reply.published_ms
             self._write(row)
+
+    def finish(self, brokers: Iterable[Broker], now_ms: float) -> None:
+        """Write the totals that an audit wants and the rows do not add up to: sizes of tables, messages by kind."""
+        for broker in brokers if self.for_audit else ():
+            if self.level < Detail.ALL:
+                for table, size in broker.table_sizes().items():
+                    self._write_total(Event.TABLE, broker, table, size, now_ms)
+            if self.level < Detail.HOPS:
+                for kind, count in broker.counters.sent.items():
+                    self._write_total(Event.SEND, broker, kind.value, count, now_ms)
+
+    def _write_total(self, event: Event, broker: Broker, kind: str, value: int, now_ms: float) -> None:
+        if value:
+            row = self._row(event, str(broker.id), now_ms)
+            row.kind, row.value = kind, value
+            self._write(row)
+
+    def _is_told(self, fact: Fact) -> bool:
+        """Whether a trace of deliveries tells a fact."""
+        if fact.event is Event.RECEIVE:
+            return self.for_audit and fact.link is LinkKind.CLIENT
+        return fact.event in _OF_DELIVERIES
 
     def _fill_publication(self, row: Row, fact: Fact) -> None:
         if isinstance(fact.message_id, PublicationId):

@@ -149,11 +149,17 @@ def run_scenario(
     profile: Profile | None = None,
     detail: Detail = Detail.HOPS,
     check: bool = False,
+    keep: bool = True,
     sinks: Sequence[TraceSink] = (),
     observers: Sequence[Observer] = (),
+    run_id: str | None = None,
 ) -> Run:
-    """Run a scenario to its end; ``check`` tests the invariants of every broker after every step."""
-    script = _Script(scenario, seed, profile, detail, sinks, observers)
+    """Run a scenario to its end; ``check`` tests the invariants of every broker after every step.
+
+    Large runs ``keep`` no deliveries and hops in memory: what the sinks got is all that there is then, and brokers tell
+    of no more than ``detail`` asks for. The trace ends with totals, so that nothing of it needs counting.
+    """
+    script = _Script(scenario, seed, profile, detail, keep, sinks, observers, run_id)
     script.world.checking = check
     script.play()
     return script.result()
@@ -218,19 +224,21 @@ class _Script:
         seed: int | None,
         profile: Profile | None,
         detail: Detail,
+        keep: bool,
         sinks: Sequence[TraceSink],
         observers: Sequence[Observer],
+        run_id: str | None,
     ):
         self._scenario = scenario
         self._profile = profile or find_profile(scenario.simulator.profile)
         self._seed = scenario.simulator.seed if seed is None else seed
         self._names = Names()
-        self._recorder = Recorder(self._names)
+        self._recorder = Recorder(self._names, keep)
         self._ledger = Ledger()
-        tracers = [self._tracer(sinks, detail)] if sinks else []
+        self._tracers = [self._tracer(sinks, detail, run_id)] if sinks else []
         scot = scenario.overlay.scot
         # The results tell of hops, so brokers do too, even where the trace leaves them out.
-        detail = max(detail, Detail.HOPS)
+        detail = max(detail, Detail.HOPS if keep else Detail.DELIVERIES)
         settings = BrokerSettings(
             scenario.routing,
             hop_limit=hop_limit_of(scenario),
@@ -239,7 +247,8 @@ class _Script:
             detail=detail,
         )
         environment = environment_of(scenario, self._profile, self._seed)
-        listeners: list[Observer] = [self._recorder, _Confirmations(self._ledger, self._names), *tracers, *observers]
+        listeners: list[Observer] = [self._recorder, _Confirmations(self._ledger, self._names)]
+        listeners += [*self._tracers, *observers]
         self.world = World(scot, settings, environment, listeners)
         self._clients = {client.name: _Client(client.broker) for client in scenario.clients}
         self._handles: dict[str, tuple[ClientId, int]] = {}
@@ -257,6 +266,8 @@ class _Script:
                 self._do(item)
                 self._settle()
         self._play_events()
+        for tracer in self._tracers:
+            tracer.finish(self.world.brokers.values(), self.world.agenda.now_ms)
 
     def result(self) -> Run:
         return Run(
@@ -289,10 +300,10 @@ class _Script:
         self.world.run()
         self._ledger.settle()
 
-    def _tracer(self, sinks: Sequence[TraceSink], level: Detail) -> Tracer:
+    def _tracer(self, sinks: Sequence[TraceSink], level: Detail, run_id: str | None) -> Tracer:
         algorithm = self._scenario.routing.algorithm.value
-        run_id = f"{self._scenario.name}-{algorithm}-{self._seed}"
-        return Tracer(self._names, run_id, algorithm, self._profile, sinks, level)
+        run_id = run_id or f"{self._scenario.name}-{algorithm}-{self._seed}"
+        return Tracer(self._names, run_id, algorithm, self._profile, sinks, level, for_audit=not self._recorder.keep)
 
     def _shape_links(self) -> None:
         for (source, target), shape in self._scenario.overlay.shapes.items():
