@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
 
 test: check
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -27,9 +27,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/congestion.py
+	$(BIN)/python benchmarks/truth.py
 
 soak: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m soak --timeout 0
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m soak --timeout 0
 
 $(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/*.pxd) $(KERNEL)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'

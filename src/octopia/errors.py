@@ -10,6 +10,8 @@
     │   ├── InvalidOverlay     a tree, a cluster count or a link that makes no overlay
     │   │   └── UnknownBroker  a broker that the overlay does not have
     │   ├── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
+    │   ├── InvalidData        a table of data that is not there, or lacks columns
+    │   ├── MissingDependency  something that must be installed first
     │   └── RequestRefused     a broker does not carry out what a client asks, with its reason
     ├── PeerError              the peer did wrong
     │   ├── ProtocolViolation  a message that this link may not carry
@@ -19,7 +21,8 @@
     │   ├── Unavailable        no broker can be reached
     │   ├── NotConfirmed       a request is not known to be in force everywhere in time
     │   ├── OutcomeUnknown     a publication may or may not have been accepted
-    │   └── SlowSubscriber     a subscriber was cut off for being too slow, with the count of what it lost
+    │   ├── SlowSubscriber     a subscriber was cut off for being too slow, with the count of what it lost
+    │   └── JobFailed          a job of the pipeline, or some runs of a sweep, did not come to their end
     └── InternalError          we did wrong
         ├── InvariantBroken    what must always hold does not, with the broker's recent inputs
         └── Stuck              a simulated overlay that is not at rest, but in which nothing happens any more
@@ -80,6 +83,14 @@ class UnknownBroker(InvalidOverlay):
 
 class InvalidFile(UsageError):
     """An overlay or scenario file with an unknown key, a wrong type or an impossible value."""
+
+
+class InvalidData(UsageError):
+    """A table of data that is not there, lacks columns, or cannot be read as what it should be."""
+
+
+class MissingDependency(UsageError):
+    """Something that OctopiA needs for this, and that is not installed."""
 
 
 class RequestRefused(UsageError):
@@ -147,6 +158,10 @@ class SlowSubscriber(NetworkError):
 
     def __str__(self) -> str:
         return self.sentence
+
+
+class JobFailed(NetworkError):
+    """A job of the pipeline did not come to its end; what was finished before is kept."""
 
 
 class InternalError(OctopiaError):
