@@ -1,0 +1,225 @@
+"""A workload on brokers that run: its clients connect, subscribe, and publish by the clock.
+
+All clients share this process, so that one clock tells how long deliveries took. What they receive is written as rows
+of the trace, and so is what brokers accepted: the audit needs no more. Totals of messages and tables are what the
+brokers report in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from octopia.broker import MessageKind
+from octopia.broker.interface import Event
+from octopia.client import Client, Received, connect
+from octopia.content import Publication
+from octopia.errors import NetworkError, OctopiaError
+from octopia.ids import BrokerId, LinkKind
+from octopia.overlay.files import Address
+from octopia.playing.files import Issued, Timed, Workload
+from octopia.runtime.operating import ask
+from octopia.trace import Row, TraceSink
+from octopia.wire import Command, Verb
+
+AT_ONCE = 50
+"""How many clients connect at the same time."""
+POLL_S = 0.2
+QUIET_S = 1.0
+"""When queues are empty and nothing has come for so long, everything has."""
+PATIENCE_S = 600.0
+"""How long deliveries may take to come after the last publication."""
+
+OnProgress = Callable[[int, int], None]
+"""Told how many publications were accepted, and how many deliveries have come."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pace:
+    """How much of a workload is played (0: all of it), and how many times faster than it says."""
+
+    first: int = 0
+    speed: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Played:
+    """What came of playing a workload."""
+
+    publications: int
+    deliveries: int
+    seconds: float
+    reports: dict[str, dict[str, Any]]
+
+
+async def play_on_network(
+    workload: Workload,
+    addresses: Mapping[BrokerId, Address],
+    writer: NetworkTrace,
+    pace: Pace,
+    on_progress: OnProgress,
+) -> Played:
+    """Play a workload on an overlay whose brokers listen at these addresses; return when all has arrived."""
+    by_publisher: dict[str, list[Timed]] = {}
+    for each in workload.timed(pace.first or None):
+        by_publisher.setdefault(each.publisher, []).append(each)
+    async with contextlib.AsyncExitStack() as stack:
+        publishers = await _enter(stack, workload.advertisements, addresses, _advertise)
+        await _enter(stack, workload.subscriptions, addresses, functools.partial(_subscribe, writer))
+        hosts = {each.client: str(each.broker) for each in workload.advertisements}
+        begin = writer.begin()
+        telling = asyncio.create_task(_tell(writer, on_progress))
+        try:
+            await asyncio.gather(
+                *(
+                    _publish(publishers[name], hosts[name], timed, writer, begin, pace.speed)
+                    for name, timed in by_publisher.items()
+                )
+            )
+            reports = await _rest(writer, addresses)
+        finally:
+            telling.cancel()
+        on_progress(writer.publications, writer.deliveries)
+        writer.finish(reports)
+        return Played(writer.publications, writer.deliveries, writer.last_s - begin, reports)
+
+
+class NetworkTrace:
+    """Writes the rows of a run on the network; times count from the moment when publishing begins."""
+
+    def __init__(self, run_id: str, algorithm: str, sinks: Sequence[TraceSink]):
+        self._run_id = run_id
+        self._algorithm = algorithm
+        self._sinks = sinks
+        self._begin_ms = 0.0
+        self.publications = 0
+        self.deliveries = 0
+        self.last_s = 0.0
+
+    def begin(self) -> float:
+        """Let time begin, and return it by the monotonic clock."""
+        self._begin_ms = time.time() * 1000.0
+        self.last_s = time.perf_counter()
+        return self.last_s
+
+    def accepted(self, timed: Timed, broker: str, published_ms: float) -> None:
+        """Note a publication that its host broker has accepted."""
+        self.publications += 1
+        row = self._row(Event.RECEIVE, broker, published_ms - self._begin_ms)
+        row.kind, row.link, row.peer, row.client = (
+            MessageKind.PUBLICATION,
+            LinkKind.CLIENT,
+            timed.publisher,
+            timed.publisher,
+        )
+        row.publication, row.hop, row.published_ms = timed.number, 0, published_ms - self._begin_ms
+        self._write(row)
+
+    def delivered(self, issued: Issued, received: Received) -> None:
+        """Note a delivery."""
+        self.deliveries += 1
+        self.last_s = time.perf_counter()
+        row = self._row(Event.DELIVER, str(issued.broker), received.received_ms - self._begin_ms)
+        row.kind, row.link, row.peer, row.client = (
+            MessageKind.PUBLICATION,
+            LinkKind.CLIENT,
+            issued.client,
+            issued.client,
+        )
+        row.message_id, row.subscription, row.hop = str(received.id), issued.id, received.hops
+        row.publication = int.from_bytes(received.payload, "big")
+        row.published_ms = received.published_ms - self._begin_ms
+        self._write(row)
+
+    def finish(self, reports: Mapping[str, dict[str, Any]]) -> None:
+        """Write the totals that brokers report: messages by kind, and the sizes of tables."""
+        now_ms = time.time() * 1000.0 - self._begin_ms
+        for broker, report in reports.items():
+            for event, totals in ((Event.TABLE, report["tables"]), (Event.SEND, report["sent"])):
+                for kind, value in totals.items():
+                    if value:
+                        row = self._row(event, broker, now_ms)
+                        row.kind, row.value = kind, value
+                        self._write(row)
+
+    def _row(self, event: Event, broker: str, time_ms: float) -> Row:
+        return Row(run_id=self._run_id, algorithm=self._algorithm, event=event, broker=broker, time_ms=time_ms)
+
+    def _write(self, row: Row) -> None:
+        for sink in self._sinks:
+            sink.write(row)
+
+
+async def _enter(
+    stack: contextlib.AsyncExitStack,
+    issued: Sequence[Issued],
+    addresses: Mapping[BrokerId, Address],
+    issue: Callable[[Client, Issued], Any],
+) -> dict[str, Client]:
+    """Connect clients, some at a time, and let each issue what it has."""
+    clients: dict[str, Client] = {}
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def enter(each: Issued) -> None:
+        async with gate:
+            url = f"octopia://{addresses[each.broker]}/{each.broker}"
+            clients[each.client] = await stack.enter_async_context(connect(url, name=each.client))
+            await issue(clients[each.client], each)
+
+    await asyncio.gather(*(enter(each) for each in issued))
+    return clients
+
+
+async def _advertise(client: Client, issued: Issued) -> None:
+    await client.advertise(issued.filter)
+
+
+async def _subscribe(writer: NetworkTrace, client: Client, issued: Issued) -> None:
+    await client.subscribe(issued.filter, callback=functools.partial(writer.delivered, issued))
+
+
+async def _publish(
+    client: Client, host: str, timed: Sequence[Timed], writer: NetworkTrace, begin: float, speed: float
+) -> None:
+    sent_ms: list[float] = []
+
+    async def paced() -> AsyncIterator[Publication]:
+        for each in timed:
+            wait_s = begin + each.at_ms / 1000.0 / speed - time.perf_counter()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            sent_ms.append(time.time() * 1000.0)
+            yield each.publication
+
+    try:
+        await client.publish_many(paced())
+    except OctopiaError as error:
+        raise NetworkError(f"a publication of {timed[0].publisher} was not accepted: {error}") from error
+    for each, published_ms in zip(timed, sent_ms, strict=True):
+        writer.accepted(each, host, published_ms)
+
+
+async def _tell(writer: NetworkTrace, on_progress: OnProgress) -> None:
+    while True:
+        on_progress(writer.publications, writer.deliveries)
+        await asyncio.sleep(POLL_S)
+
+
+async def _rest(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
+    """Wait until no queue holds anything and nothing comes any more; return what brokers report then."""
+    deadline = time.perf_counter() + PATIENCE_S
+    while True:
+        reports = await asyncio.gather(*(ask(address, Command(Verb.REPORT)) for address in addresses.values()))
+        by_broker = {str(broker): report for broker, (report,) in zip(addresses, reports, strict=True)}
+        waiting = sum(link["queue"] for report in by_broker.values() for link in report["links"].values())
+        now = time.perf_counter()
+        if not waiting and now - writer.last_s > QUIET_S:
+            return by_broker
+        if now > deadline:
+            raise NetworkError(f"{waiting} publications still wait in queues {PATIENCE_S:g} s after the last one")
+        await asyncio.sleep(POLL_S)
