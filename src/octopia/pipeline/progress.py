@@ -1,0 +1,102 @@
+"""How far Spark is, as a bar in the terminal.
+
+A classic session is asked a few times a second from a thread; a remote one (Spark Connect) reports by itself. Both give
+the tasks that are done of those that are known, for the jobs that run now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+POLL_S = 0.2
+
+OnTasks: TypeAlias = Callable[[int, int], None]
+"""Told how many tasks are done, and how many are known."""
+
+
+class Stages:
+    """Shows one line for each stage of the work: what is done, how far it is, and in the end what came of it."""
+
+    def __init__(self, spark: SparkSession, screen: Console | None = None):
+        self._spark = spark
+        self._screen = screen or Console(stderr=True, highlight=False)
+
+    @contextlib.contextmanager
+    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Show a line while the block runs; the block may say what came of it."""
+        columns = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[outcome]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._screen) as progress:
+            line = progress.add_task(title, total=None, outcome="")
+
+            def show(done: int, known: int) -> None:
+                progress.update(line, completed=done, total=known)
+
+            def tell(outcome: str) -> None:
+                progress.update(line, outcome=outcome)
+
+            with watching(self._spark, show):
+                yield tell
+            known = int(progress.tasks[0].total or 1)
+            progress.update(line, completed=known, total=known)
+
+
+@contextlib.contextmanager
+def watching(spark: SparkSession, on_tasks: OnTasks) -> Iterator[None]:
+    """Report the tasks of a session for as long as the block runs."""
+    if is_remote(spark):
+        handler = _remote_handler(on_tasks)
+        spark.registerProgressHandler(handler)
+        try:
+            yield
+        finally:
+            spark.removeProgressHandler(handler)
+        return
+    over = threading.Event()
+    poller = threading.Thread(target=_poll, args=(spark, on_tasks, over), daemon=True)
+    poller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        poller.join()
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session talks to its Spark through Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _remote_handler(on_tasks: OnTasks) -> Any:
+    def handle(stages: Any, inflight_tasks: int, operation_id: str | None = None, done: bool = False) -> None:
+        on_tasks(sum(each.num_completed_tasks for each in stages or ()), sum(each.num_tasks for each in stages or ()))
+
+    return handle
+
+
+def _poll(spark: SparkSession, on_tasks: OnTasks, over: threading.Event) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    while not over.wait(POLL_S):
+        done = known = 0
+        for job in tracker.getActiveJobsIds():
+            information = tracker.getJobInfo(job)
+            for stage in information.stageIds if information else ():
+                details = tracker.getStageInfo(stage)
+                if details:
+                    done += details.numCompletedTasks
+                    known += details.numTasks
+        if known:
+            on_tasks(done, known)

@@ -1,0 +1,80 @@
+"""How the pipeline runs: on which Spark, and where its tables lie.
+
+Settings come from the ``[pipeline]`` table of a file, ``octopia.toml`` in the current folder or the one that
+OCTOPIA_CONFIG names; options of commands go first::
+
+    [pipeline]
+    master = "spark://machine:7077"     # or: remote = "sc://machine:15002"
+    storage = "s3a://bucket/octopia"    # relative paths are found from here; by default from the current folder
+    ui = false
+    partitions = 8                      # of shuffles
+    [pipeline.spark]                    # anything that Spark knows
+    "spark.executor.memory" = "4g"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from octopia.errors import UsageError
+from octopia.tomlfile import Table, read_toml
+
+CONFIG_VARIABLE = "OCTOPIA_CONFIG"
+_DEFAULT_FILE = "octopia.toml"
+_NO_CONF: Mapping[str, str] = {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Which Spark, and how; without ``master`` and ``remote`` all cores of this machine."""
+
+    master: str | None = None
+    remote: str | None = None
+    storage: str = ""
+    ui: bool = False
+    partitions: int = 0
+    spark: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_CONF)
+
+    def with_options(
+        self, master: str | None = None, remote: str | None = None, storage: str | None = None, ui: bool | None = None
+    ) -> PipelineSettings:
+        """Return the settings with those options that were given."""
+        if master and remote:
+            raise UsageError(f"expected --master or --remote, got both: {master} and {remote}")
+        chosen = self
+        if master or remote:
+            chosen = dataclasses.replace(chosen, master=master, remote=remote)
+        if storage is not None:
+            chosen = dataclasses.replace(chosen, storage=storage)
+        return chosen if ui is None else dataclasses.replace(chosen, ui=ui)
+
+
+def load_settings() -> PipelineSettings:
+    """Read the settings of this machine; all defaults where there is no file."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    path = Path(named or _DEFAULT_FILE)
+    if not named and not path.exists():
+        return PipelineSettings()
+    top = read_toml(path)
+    table = top.table("pipeline")
+    settings = PipelineSettings() if table is None else _read(table)
+    top.finish()
+    return settings
+
+
+def _read(table: Table) -> PipelineSettings:
+    conf = table.table("spark")
+    master, remote = table.text("master", None), table.text("remote", None)
+    if master and remote:
+        raise table.error("expected master or remote, got both")
+    return PipelineSettings(
+        master=master,
+        remote=remote,
+        storage=table.text("storage", ""),
+        ui=table.boolean("ui", default=False),
+        partitions=table.integer("partitions", 0, minimum=0),
+        spark={key: conf.text(key) for key in conf} if conf is not None else _NO_CONF,
+    )
