@@ -1,0 +1,41 @@
+"""Who is where: clients on the brokers of an overlay.
+
+Publishers and subscribers are spread at random. The subscribers of a burst are spread over all clusters, and none is at
+the broker of the burst's publisher.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from octopia.ids import BrokerId
+from octopia.pipeline.drawing import chosen
+from octopia.pipeline.publishing import BURST
+from octopia.pipeline.spec import WorkloadSpec
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Places:
+    """Where the clients of a workload are; the answer depends on the seed and the client alone."""
+
+    spec: WorkloadSpec
+    brokers: tuple[BrokerId, ...]
+
+    @classmethod
+    def of(cls, spec: WorkloadSpec) -> Places:
+        """Return the places of a workload."""
+        return cls(spec, tuple(spec.scot().brokers))
+
+    def publisher(self, name: str) -> str:
+        """Return the broker of a publisher."""
+        key = -1 if name == BURST else int(name[1:])
+        return str(chosen(self.spec.seed, "publisher", self.brokers, key % 2**32))
+
+    def subscriber(self, number: int) -> str:
+        """Return the broker of a subscriber."""
+        if number >= self.spec.burst_subscribers:
+            return str(chosen(self.spec.seed, "subscriber", self.brokers, number))
+        clusters = self.spec.scot().clusters
+        host = self.publisher(BURST)
+        allowed = [each for each in self.brokers if each.cluster == number % clusters and str(each) != host]
+        return str(chosen(self.spec.seed, "burst subscriber", allowed or self.brokers, number))
