@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from test_benchmark_truth import load_benchmark
+from test_truth_columns import drawn
+from truth_cases import carried, publications, table_of, trees
+
+from octopia.content import Expression, evaluate, format_expression, parse_expression, parse_filter
+from octopia.errors import InvalidData, InvalidFilter
+from octopia.pipeline.schemas import ISSUED, MATCHES, PUBLICATIONS
+from octopia.pipeline.storage import Storage
+from octopia.pipeline.truth import matches, matches_by_columns
+
+benchmark = load_benchmark()
+
+
+def pairs_of(found: DataFrame) -> list[tuple[int, int]]:
+    table = found.toArrow()
+    return sorted(zip(table["publication"].to_pylist(), table["subscription"].to_pylist(), strict=True))
+
+
+def write_filters(spark: SparkSession, storage: Storage, texts: list[str], name: str = "subscriptions") -> str:
+    storage.write(spark.createDataFrame(benchmark.issued(texts), ISSUED), name)
+    return storage.path(name)
+
+
+def text_of(tree: Expression) -> str:
+    try:
+        return format_expression(tree)
+    except InvalidFilter:
+        return ""
+
+
+def is_filter(text: str) -> bool:
+    """Whether it can be parsed: not every tree has a text, infinities having no literal."""
+    try:
+        parse_filter(text)
+    except InvalidFilter:
+        return False
+    return True
+
+
+def test_both_engines_find_the_same_boxes_however_the_data_is_parted(spark: SparkSession, tmp_path: Path):
+    chance = np.random.default_rng(3)
+    table = benchmark.make_publications(2_000, chance)
+    texts = benchmark.make_filters(table, 300, 0.02, chance)
+    storage = Storage(str(tmp_path))
+    path = write_filters(spark, storage, texts)
+    storage.write(spark.createDataFrame(table, PUBLICATIONS), "publications")
+    frame = storage.read(spark, "publications", PUBLICATIONS)
+    one, two, eight = (pairs_of(matches(frame.repartition(partitions), path)) for partitions in (1, 2, 8))
+    assert 0.01 < len(one) / (2_000 * 300) < 0.04
+    assert one == two == eight
+    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)), chunk=200)) == one
+
+
+def test_both_engines_find_what_brokers_find_with_any_filter(spark: SparkSession, tmp_path: Path):
+    texts = [text for tree in drawn(trees, 36) if is_filter(text := text_of(tree))]
+    texts += [f"w >= {bound} AND NOT t = '{text}'" for bound in range(-1, 5) for text in ("a", "b")]
+    rows = drawn(publications, 40)
+    expected = sorted(
+        (row, number)
+        for number, text in enumerate(texts)
+        for row, values in enumerate(rows)
+        if evaluate(parse_expression(text), carried(values)) is True
+    )
+    frame = spark.createDataFrame(pa.table(table_of(rows))).repartition(2)
+    path = write_filters(spark, Storage(str(tmp_path)), texts)
+    assert pairs_of(matches(frame, path)) == expected
+    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)))) == expected
+
+
+def test_a_bad_filter_is_refused_by_the_name_of_its_subscription(spark: SparkSession, tmp_path: Path):
+    frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
+    path = write_filters(spark, Storage(str(tmp_path)), ["w = 1", "w = = 1", "w ="])
+    with pytest.raises(InvalidData, match=r"subscription b\.0#1, got: expected"):
+        matches(frame, path)
+    with pytest.raises(InvalidData, match="subscription 1, got: expected"):
+        matches_by_columns(frame, [(0, "w = 1"), (1, "w = = 1")])
+
+
+def test_subscriptions_that_are_not_there_are_refused(spark: SparkSession, tmp_path: Path):
+    with pytest.raises(InvalidData, match="expected a finished table"):
+        matches(spark.createDataFrame(pa.table(table_of([{"w": 1}]))), str(tmp_path / "nothing"))
+
+
+def test_workers_notice_that_subscriptions_were_replaced(spark: SparkSession, tmp_path: Path):
+    frame, storage = spark.createDataFrame(pa.table(table_of([{"w": 1}]))), Storage(str(tmp_path))
+    assert pairs_of(matches(frame, write_filters(spark, storage, ["w = 1"]))) == [(0, 0)]
+    assert pairs_of(matches(frame, write_filters(spark, storage, ["w = 2", "w IS NOT NULL"]))) == [(0, 1)]
+
+
+def test_odd_columns(spark: SparkSession, tmp_path: Path):
+    # Two names that differ in case, one with what Spark replaces, narrow types, and columns that are no attributes.
+    schema = "number int, at_ms double, `x` int, `X` string, `${env:HOME}` float, `a``.b` smallint"
+    frame = spark.createDataFrame([(5, 1.0, 1, "one", 0.5, 3)], schema)
+    texts = ["x = 1", "X = 'one'", '"${env:HOME}" = 0.5', '"a`.b" = 3', "at_ms IS NULL", "number IS NULL"]
+    path = write_filters(spark, Storage(str(tmp_path)), texts)
+    assert pairs_of(matches(frame, path)) == [(5, number) for number in range(len(texts))]
+    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)))) == [(5, number) for number in range(len(texts))]
+
+
+def test_without_subscriptions_nothing_matches(spark: SparkSession, tmp_path: Path):
+    frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
+    path = write_filters(spark, Storage(str(tmp_path)), [])
+    for found in (matches(frame, path), matches_by_columns(frame, [])):
+        assert found.columns == MATCHES.names
+        assert pairs_of(found) == []
+
+
+def test_publications_without_a_number_or_with_a_date_are_refused(spark: SparkSession):
+    with pytest.raises(InvalidData, match="expected a column number"):
+        matches_by_columns(spark.createDataFrame([(1,)], "x bigint"), [(0, "x = 1")])
+    with pytest.raises(InvalidData, match="attribute x as a string"):
+        matches_by_columns(spark.createDataFrame([], "number bigint, x date"), [(0, "x = 1")])
