@@ -1,0 +1,144 @@
+"""Deliveries against the truth: what is missing, what nobody wanted, and what came more than once.
+
+The truth knows every pair of a publication and a subscription that matches, for all publications there are. A run owes
+those pairs whose publication one of its host brokers took: a trace tells so in its ``receive`` rows from clients, from
+level ``hops`` on. What was refused, or never published in this run, is not owed. The truth knows no time: the audit is
+for runs whose subscriptions are all in force before the first publication, and stay so.
+
+A pair may have two faults: what was delivered twice and not owed is ``unwanted`` and ``duplicate``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from octopia.broker.interface import Event
+from octopia.broker.kinds import MessageKind
+from octopia.errors import InvalidData
+from octopia.ids import LinkKind
+from octopia.pipeline.schemas import FAULTS
+from octopia.pipeline.storage import with_columns_of
+
+MISSING = "missing"
+UNWANTED = "unwanted"
+DUPLICATE = "duplicate"
+
+_PAIR = ["publication", "subscription", "run_id"]
+"""What a delivery is known by; numbers go first, since joins sort by the first column that tells rows apart."""
+_STAND_INS = 2**62
+_NAMED_IN_ERRORS = 3
+
+
+def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Compare deliveries (rows of TRACE) with the truth (MATCHES, each pair once); the schema is FAULTS.
+
+    ``subscriptions`` (ISSUED) tells which number a subscription of the trace has. One that is not in there has none:
+    what it got is unwanted, and its number is null. ``copies`` is how often a pair was delivered. Whether the trace
+    tells what is owed is found out at once, by a small job.
+    """
+    _check_level(trace)
+    # A full outer join is an anti-join both ways, in one pass over both sides.
+    compared = _owed(trace, truth).join(_delivered(trace, subscriptions), on=_PAIR, how="full_outer")
+    copies = F.coalesce("copies", F.lit(0))
+    faults = F.array_compact(
+        F.array(
+            F.when(copies == 0, F.lit(MISSING)),
+            F.when(F.col("is_owed").isNull(), F.lit(UNWANTED)),
+            F.when(copies > 1, F.lit(DUPLICATE)),
+        )
+    )
+    subscription = F.when(F.col("subscription") >= 0, F.col("subscription")).alias("subscription")
+    found = compared.select(
+        F.explode(faults).alias("fault"), "run_id", "publication", subscription, copies.alias("copies")
+    )
+    return with_columns_of(FAULTS, found, "an audit")
+
+
+def summary(trace: DataFrame, faults: DataFrame) -> DataFrame:
+    """Count what each run did, and the faults that ``audit`` found in it.
+
+    ``publications`` were taken by host brokers, and ``refused`` were not; ``duplicates`` are copies beyond the first.
+    So ``deliveries`` are ``owed - missing + unwanted + duplicates``. Persist the faults, or write them, before they are
+    counted: otherwise the audit is done again.
+    """
+    done = trace.groupBy("run_id", "algorithm").agg(
+        F.count_distinct(F.when(_is_taken(), F.col("publication"))).alias("publications"),
+        F.count_if(_is_delivery()).alias("deliveries"),
+        F.count_if(_is_refusal()).alias("refused"),
+    )
+    kind = F.col("fault")
+    wrong = faults.groupBy("run_id").agg(
+        F.count_if(kind == MISSING).alias("missing"),
+        F.count_if(kind == UNWANTED).alias("unwanted"),
+        F.sum(F.when(kind == DUPLICATE, F.col("copies") - 1).otherwise(0)).alias("duplicates"),
+    )
+    owed = F.col("deliveries") - F.col("duplicates") - F.col("unwanted") + F.col("missing")
+    return (
+        done.join(wrong, on="run_id", how="left")
+        .fillna(0, subset=["missing", "unwanted", "duplicates"])
+        .select(
+            "run_id",
+            "algorithm",
+            "publications",
+            "deliveries",
+            owed.alias("owed"),
+            "missing",
+            "unwanted",
+            "duplicates",
+            "refused",
+        )
+    )
+
+
+def _owed(trace: DataFrame, truth: DataFrame) -> DataFrame:
+    taken = trace.filter(_is_taken()).select("publication", "run_id").distinct()
+    return truth.join(taken, on="publication", how="inner").select(*_PAIR, F.lit(True).alias("is_owed"))
+
+
+def _delivered(trace: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Count the copies of each pair; rows are then already where the join wants them."""
+    numbers = subscriptions.select(F.col("id").alias("name"), F.col("number"))
+    # Subscriptions that have no number must still be told apart. A number below 0 made of the name will do.
+    stand_in = -1 - F.pmod(F.xxhash64("name"), F.lit(_STAND_INS))
+    return (
+        trace.filter(_is_delivery())
+        .select("publication", F.col("subscription").alias("name"), "run_id")
+        .join(numbers, on="name", how="left")
+        .select("publication", F.coalesce("number", stand_in).alias("subscription"), "run_id")
+        .groupBy(*_PAIR)
+        .agg(F.count("*").alias("copies"))
+    )
+
+
+def _check_level(trace: DataFrame) -> None:
+    """Refuse a trace that tells of deliveries, but not of what was published."""
+    silent = (
+        trace.groupBy("run_id")
+        .agg(F.count_if(_is_delivery()).alias("deliveries"), F.count_if(_is_taken()).alias("taken"))
+        .filter((F.col("deliveries") > 0) & (F.col("taken") == 0))
+        .orderBy("run_id")
+        .head(_NAMED_IN_ERRORS)
+    )
+    if silent:
+        runs = ", ".join(row["run_id"] for row in silent)
+        raise InvalidData(
+            f"expected the publications that host brokers took in the trace of {runs}, got deliveries only: "
+            "was it traced at level hops or all?"
+        )
+
+
+def _is_taken() -> Column:
+    return (
+        (F.col("event") == Event.RECEIVE.value)
+        & (F.col("kind") == MessageKind.PUBLICATION.value)
+        & (F.col("link") == LinkKind.CLIENT.value)
+    )
+
+
+def _is_delivery() -> Column:
+    return F.col("event") == Event.DELIVER.value
+
+
+def _is_refusal() -> Column:
+    return (F.col("event") == Event.REFUSE.value) & (F.col("kind") == MessageKind.PUBLICATION.value)
