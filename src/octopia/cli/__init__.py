@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from octopia.cli import bench, broker, compare, explain, link, publish, simulate, topology
+from octopia.cli import bench, broker, compare, explain, link, pipeline, play, publish, simulate, topology
 from octopia.errors import OctopiaError, UsageError
 
 app = typer.Typer(
@@ -32,6 +32,13 @@ app.command("calibrate", epilog=bench.CALIBRATE_EXAMPLES)(bench.calibrate)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("workload", epilog=pipeline.WORKLOAD_EXAMPLES)(pipeline.workload)
+app.command("truth", epilog=pipeline.TRUTH_EXAMPLES)(pipeline.truth)
+app.command("play", epilog=play.EXAMPLES)(play.play)
+app.command("sweep", epilog=pipeline.SWEEP_EXAMPLES)(pipeline.sweep)
+app.command("metrics", epilog=pipeline.METRICS_EXAMPLES)(pipeline.metrics)
+app.command("audit", epilog=pipeline.AUDIT_EXAMPLES)(pipeline.audit)
+app.command("pipeline", epilog=pipeline.PIPELINE_EXAMPLES)(pipeline.pipeline)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,52 @@
+"""What commands on Spark share: their options, the session, and a word for those who have no Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from octopia.errors import MissingDependency
+from octopia.pipeline.settings import load_settings
+
+if TYPE_CHECKING:
+    from octopia.pipeline.jobs import Bench
+
+_PANEL = "Spark"
+
+Master = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="A Spark to run on, such as spark://machine:7077.", rich_help_panel=_PANEL),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="A Spark Connect server, such as sc://machine:15002.", rich_help_panel=_PANEL),
+]
+StorageRoot = Annotated[
+    str | None,
+    typer.Option(
+        "--storage", metavar="ROOT", help="Where relative names of folders are found.", rich_help_panel=_PANEL
+    ),
+]
+Ui = Annotated[bool | None, typer.Option("--ui/--no-ui", help="Serve Spark's web page.", rich_help_panel=_PANEL)]
+
+
+@contextlib.contextmanager
+def bench(master: str | None, remote: str | None, storage: str | None, ui: bool | None) -> Iterator[Bench]:
+    """Give what jobs work with, for as long as the block runs."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
+    # Spark takes a second to import, and no other command needs it.
+    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.progress import Stages
+    from octopia.pipeline.session import open_session
+    from octopia.pipeline.storage import Storage
+
+    settings = load_settings().with_options(master, remote, storage, ui)
+    place = Storage(settings.storage)
+    place.check()
+    with open_session(settings) as spark:
+        yield Bench(spark, place, Stages(spark))

@@ -1,0 +1,212 @@
+"""The jobs of the pipeline: the only place that reads and writes tables.
+
+Each job takes a ``Bench`` (a session, a storage and a display) and the names of folders. A workload's folder has::
+
+    bars, rejects                                   what was read, and what was not, with reasons
+    publications, advertisements, subscriptions     the workload
+    offers, pool                                    what subscriptions were drawn from
+    workload.json                                   what it was made from, written last
+    truth                                           every match, if it was asked for
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from octopia.errors import InvalidData, JobFailed
+from octopia.pipeline import audit as auditing
+from octopia.pipeline import publishing, workload
+from octopia.pipeline.ingest import read_bars
+from octopia.pipeline.market import synthetic_bars
+from octopia.pipeline.progress import Stages
+from octopia.pipeline.schemas import BARS, ISSUED, MATCHES, PUBLICATIONS
+from octopia.pipeline.selectivity import Selectivity, burst_sample, sampled, shares
+from octopia.pipeline.session import SPARK_ERRORS
+from octopia.pipeline.spec import WorkloadSpec
+from octopia.pipeline.storage import Storage
+from octopia.pipeline.sweep import pending, sweep
+from octopia.pipeline.traces import read_traces
+from octopia.pipeline.truth import check_filters, matches, matches_by_columns
+from octopia.playing.files import MANIFEST, first_line
+from octopia.playing.runs import Outcome, RunSpec
+
+TRUTH = "truth"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Market:
+    """Where bars come from: a file or folder of them, or a market that is made up."""
+
+    path: str | None = None
+    symbols: int = 500
+    days: int = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bench:
+    """What a job works with."""
+
+    spark: SparkSession
+    storage: Storage
+    stages: Stages
+
+    def table(self, folder: str, name: str) -> str:
+        """Return the full path of a table, as workers need it."""
+        return self.storage.absolute(f"{folder}/{name}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """What came of making a workload."""
+
+    manifest: dict[str, Any]
+    rejects: dict[str, int]
+    selectivity: Selectivity
+
+
+def make_workload(bench: Bench, folder: str, spec: WorkloadSpec, market: Market) -> Made:
+    """Make a workload in a folder; what was there of an earlier one is replaced."""
+    spark, storage = bench.spark, bench.storage
+    storage.remove_file(f"{folder}/{MANIFEST}")
+    storage.remove(f"{folder}/{TRUTH}")
+    rejects = _ingest(bench, folder, market, spec.seed)
+    bars = storage.read(spark, f"{folder}/bars", BARS)
+    with bench.stages.stage("making publications") as tell:
+        dealt = publishing.deal(publishing.symbols_of(bars), spec)
+        made = publishing.publications(bars, dealt, spec)
+        storage.write(made.repartitionByRange("number").sortWithinPartitions("number"), f"{folder}/publications")
+        publications = storage.read(spark, f"{folder}/publications", PUBLICATIONS)
+        count = publications.count()
+        tell(f"{count:,} about {len(dealt)} symbols")
+    with bench.stages.stage("making advertisements") as tell:
+        storage.write(workload.offers(publications), f"{folder}/offers")
+        storage.write(workload.pool(publications, spec.seed), f"{folder}/pool")
+        offers = storage.read(spark, f"{folder}/offers")
+        storage.write(workload.advertisements(offers, spec), f"{folder}/advertisements")
+        tell(f"{spec.publishers + (spec.burst is not None):,}")
+    with bench.stages.stage("making subscriptions") as tell:
+        paths = bench.table(folder, "offers"), bench.table(folder, "pool")
+        storage.write(workload.subscriptions(spark, spec, *paths), f"{folder}/subscriptions")
+        tell(f"{spec.subscribers:,}")
+    with bench.stages.stage("measuring selectivity") as tell:
+        selectivity = _measure(bench, folder, publications, spec)
+        tell(f"{selectivity.of_publications:.2%} of publications, {selectivity.of_publishers:.2%} of publishers")
+    manifest = _manifest(spec, market, count, selectivity, sum(rejects.values()))
+    storage.write_json(f"{folder}/{MANIFEST}", manifest)
+    return Made(manifest, rejects, selectivity)
+
+
+def _ingest(bench: Bench, folder: str, market: Market, seed: int) -> dict[str, int]:
+    spark, storage = bench.spark, bench.storage
+    with bench.stages.stage("reading bars" if market.path else "making up a market") as tell:
+        storage.remove(f"{folder}/rejects")
+        if market.path is None:
+            bars = synthetic_bars(spark, symbols=market.symbols, days=market.days, seed=seed)
+            storage.write(bars, f"{folder}/bars")
+            rejected: dict[str, int] = {}
+        else:
+            bars, rejects = read_bars(spark, storage.absolute(market.path))
+            storage.write(bars, f"{folder}/bars")
+            storage.write(rejects, f"{folder}/rejects")
+            by_reason = storage.read(spark, f"{folder}/rejects").groupBy("reason").count().orderBy("reason")
+            rejected = {row["reason"]: row["count"] for row in by_reason.collect()}
+        count = storage.read(spark, f"{folder}/bars", BARS).count()
+        tell(f"{count:,} bars" + (f", {sum(rejected.values()):,} rejected" if rejected else ""))
+    return rejected
+
+
+def _measure(bench: Bench, folder: str, publications: DataFrame, spec: WorkloadSpec) -> Selectivity:
+    spark, storage = bench.spark, bench.storage
+    issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
+    storage.write(sampled(issued, spec.subscribers), f"{folder}/measured")
+    count = storage.read(spark, f"{folder}/measured").count()
+    found = matches(publications, bench.table(folder, "measured"))
+    of_publications, of_publishers = shares(found, publications, count)
+    of_burst = None
+    if spec.burst is not None:
+        wanted = matches(burst_sample(publications), bench.table(folder, "subscriptions"))
+        of_burst = wanted.select("subscription").distinct().count() / spec.subscribers
+    storage.remove(f"{folder}/measured")
+    return Selectivity(count, of_publications, of_publishers, of_burst)
+
+
+def _manifest(
+    spec: WorkloadSpec, market: Market, publications: int, selectivity: Selectivity, rejected: int
+) -> dict[str, Any]:
+    return {
+        "overlay": {"tree": spec.tree, "clusters": spec.scot().clusters},
+        "spec": spec.to_json(),
+        "market": dataclasses.asdict(market),
+        "publications": publications,
+        "rejected": rejected,
+        "selectivity": dataclasses.asdict(selectivity),
+    }
+
+
+def find_truth(bench: Bench, folder: str, *, by_columns: bool = False) -> int:
+    """Write every match of a workload, by the fast engine or by Spark's own expressions, and return how many."""
+    spark, storage = bench.spark, bench.storage
+    publications = storage.read(spark, f"{folder}/publications")
+    issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
+    with bench.stages.stage("finding all matches" + (" with SQL" if by_columns else "")) as tell:
+        check_filters(issued)
+        if by_columns:
+            texts = [(row.number, row.filter) for row in issued.select("number", "filter").orderBy("number").collect()]
+            found = matches_by_columns(publications, texts)
+        else:
+            found = matches(publications, bench.table(folder, "subscriptions"))
+        storage.write(found, f"{folder}/{TRUTH}")
+        count = storage.read(spark, f"{folder}/{TRUTH}").count()
+        tell(f"{count:,}")
+    return count
+
+
+def run_sweep(bench: Bench, runs: Sequence[RunSpec], folder: str) -> tuple[list[Outcome], int]:
+    """Run what is not finished; return what came of it, and how many runs were finished before."""
+    place = bench.storage.absolute(folder)
+    left = pending(runs, place)
+    done = len(runs) - len(left)
+    with bench.stages.stage(f"simulating {len(left)} runs") as tell:
+        outcomes = sweep(bench.spark, left, place)
+        failed = sum(1 for each in outcomes if each.error)
+        tell(f"{failed} failed" if failed else "all finished")
+    return outcomes, done
+
+
+def run_audit(bench: Bench, traces: str, folder: str) -> list[dict[str, Any]]:
+    """Compare deliveries with the truth of a workload; return one summary a run, and write the faults to a table."""
+    spark, storage = bench.spark, bench.storage
+    if not storage.has_table(f"{folder}/{TRUTH}"):
+        raise InvalidData(f"expected the truth of {folder}, got none: make it with octopia truth {folder}")
+    truth = storage.read(spark, f"{folder}/{TRUTH}", MATCHES)
+    issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
+    trace = read_traces(spark, storage, traces)
+    with bench.stages.stage("comparing deliveries with the truth") as tell:
+        try:
+            storage.write(auditing.audit(trace, truth, issued), f"{folder_of(traces)}/faults")
+            faults = storage.read(spark, f"{folder_of(traces)}/faults")
+            rows = [row.asDict() for row in auditing.summary(trace, faults).orderBy("run_id").collect()]
+        except SPARK_ERRORS as error:
+            raise JobFailed(f"the audit of {traces} failed: {first_line(error)}") from error
+        tell(f"{sum(row['deliveries'] for row in rows):,} deliveries")
+    return rows
+
+
+def folder_of(traces: str) -> str:
+    """Return the folder in which results about traces are put: that of a sweep or a run, or the one around a file."""
+    return traces.rpartition("/")[0] or "." if traces.endswith((".parquet", ".jsonl")) else traces
+
+
+def rows_of(frame: DataFrame, most: int) -> tuple[list[dict[str, Any]], bool]:
+    """Return the first rows of a table, and whether there are more."""
+    rows = [row.asDict() for row in frame.limit(most + 1).collect()]
+    return rows[:most], len(rows) > most
+
+
+def write_csv(frame: DataFrame, storage: Storage, name: str) -> None:
+    """Write a table as one CSV file in a folder, for those who draw it elsewhere."""
+    frame.coalesce(1).write.mode("overwrite").option("header", True).csv(storage.absolute(name))

@@ -1,0 +1,134 @@
+"""The commands of the pipeline, in the session that all tests share."""
+
+import contextlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import octopia.pipeline.session
+from octopia.cli import app
+from octopia.errors import InvalidData, JobFailed, MissingDependency, OctopiaError, UsageError
+from octopia.playing.runs import RunSpec, play_into
+from octopia.settings import Algorithm
+
+
+@pytest.fixture
+def run(spark, monkeypatch):
+    """Run a command and return what it printed; errors come out as they are."""
+
+    @contextlib.contextmanager
+    def shared(*_):
+        yield spark
+
+    monkeypatch.setattr(octopia.pipeline.session, "open_session", shared)
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        if isinstance(result.exception, OctopiaError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return run
+
+
+def test_everything_in_one_command(run, tmp_path):
+    options = ["--publishers", "4", "--publications", "20", "--subscribers", "30", "--symbols", "20", "--days", "10"]
+    place = ["--overlay", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
+    said = json.loads(run("pipeline", str(tmp_path), *options, *place))
+    assert said["manifest"]["publications"] == 80
+    assert said["matches"] == pytest.approx(0.2 * 80 * 30, rel=0.4)
+    assert [(row["algorithm"], row["publications"], row["missing"]) for row in said["audit"]] == [
+        ("dynamic", 50, 0),
+        ("static", 50, 0),
+    ]
+    shown = run("metrics", str(tmp_path / "runs"), "--metric", "publication_delay", "--metric", "messages")
+    assert "publication delay" in shown
+    assert "static" in shown
+
+
+def test_the_truth_by_sql_is_the_same(run, bench, small_workload, tmp_path, spark):
+    before = bench.storage.read(spark, "small/truth").count()
+    assert json.loads(run("truth", small_workload, "--engine", "sql", "--json")) == {"engine": "sql", "matches": before}
+
+
+def test_an_audit_that_finds_faults_fails_and_keeps_them(run, small_workload, spark, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="cut", algorithm=Algorithm.STATIC, first=60), tmp_path)
+    trace = spark.read.parquet(str(tmp_path / "trace.parquet"))
+    trace.where("not (event = 'deliver' and publication = 7)").toPandas().to_parquet(tmp_path / "cut.parquet")
+    lost = trace.where("event = 'deliver' and publication = 7").count()
+    assert lost > 0
+    with pytest.raises(JobFailed, match=f"cut has {lost} missing, 0 unwanted and 0 duplicate"):
+        run("audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
+    faults = spark.read.parquet(str(tmp_path / "faults"))
+    assert [(row.fault, row.publication) for row in faults.select("fault", "publication").distinct().collect()] == [
+        ("missing", 7)
+    ]
+
+
+def test_a_sweep_with_a_failed_run_fails_after_the_others(run, small_workload, tmp_path):
+    rows = f"run_id,workload,profile,first\ngood,{small_workload},unit,5\nbad,{small_workload},nonsense,5\n"
+    (tmp_path / "runs.csv").write_text(rows)
+    sweep = ["sweep", str(tmp_path / "runs.csv"), "--out", str(tmp_path / "sweep")]
+    with pytest.raises(JobFailed, match="1 of 2 runs failed; the first, bad: expected a profile"):
+        run(*sweep)
+    said = json.loads(CliRunner().invoke(app, [*sweep, "--json"]).stdout)
+    assert said["finished_before"] == 1
+    assert [each["run_id"] for each in said["runs"]] == ["bad"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "problem"),
+    [
+        (["workload", "w", "--publishers", "0"], UsageError, "publishers: at least 1, got 0"),
+        (["workload", "w", "--bars", "nowhere.csv"], InvalidData, "nowhere.csv"),
+        (["workload", "w", "--symbols", "3"], UsageError, "at least one symbol for each of 100 publishers, got 3"),
+        (["workload", "w", "--overlay", "blob:3"], UsageError, "blob"),
+        (["workload", "w", "--master", "local", "--remote", "local"], UsageError, "--master or --remote, got both"),
+        (["truth", "nowhere"], InvalidData, "expected a finished table at nowhere/publications, got none"),
+        (["metrics", "nowhere"], InvalidData, "expected a trace at nowhere, got none"),
+        (["audit", "nowhere", "--workload", "w"], InvalidData, "octopia truth w"),
+        (["sweep", "nowhere.toml", "--out", "o"], UsageError, "nowhere.toml"),
+        (["play", "nowhere", "--out", "o"], InvalidData, "nowhere/workload.json"),
+        (["play", "nowhere", "--out", "o", "--speed", "0"], UsageError, "a speed above 0"),
+        (["truth", "w", "--storage", "nosuch://place"], UsageError, "nosuch"),
+        (["truth", "w", "--storage", "a-file/below"], UsageError, "a-file/below"),
+    ],
+)
+def test_what_cannot_be_used_says_why(run, arguments, error, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("")
+    with pytest.raises(error) as raised:
+        run(*arguments)
+    assert problem in str(raised.value)
+
+
+def test_an_unknown_metric_names_those_there_are(run, small_workload, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="one", first=5), tmp_path)
+    with pytest.raises(UsageError, match=r"expected a metric of advertisement_delay, .* got speed"):
+        run("metrics", str(tmp_path), "--metric", "speed")
+
+
+def test_an_unparsable_filter_is_named(run, bench, small_workload, spark):
+    from pyspark.sql import functions as F
+
+    bench.storage.write(bench.storage.read(spark, "small/publications"), "bad/publications")
+    issued = bench.storage.read(spark, "small/subscriptions")
+    wrong = issued.withColumn("filter", F.when(F.col("number") == 17, F.lit("price >")).otherwise(F.col("filter")))
+    bench.storage.write(wrong, "bad/subscriptions")
+    with pytest.raises(InvalidData, match="s17/0"):
+        run("truth", bench.storage.absolute("bad"))
+
+
+def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = CliRunner().invoke(app, ["truth", str(tmp_path)])
+    assert isinstance(result.exception, MissingDependency)
+    assert 'pip install "octopia[spark]"' in str(result.exception)
+
+
+@pytest.mark.parametrize("command", ["workload", "truth", "sweep", "metrics", "audit", "pipeline", "play"])
+def test_help_has_examples(command):
+    shown = CliRunner().invoke(app, [command, "--help"]).stdout
+    assert f"octopia {command}" in shown.split("Examples:")[1]
