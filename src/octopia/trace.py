@@ -6,7 +6,8 @@ pyarrow is installed (``pip install "octopia[parquet]"``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
@@ -51,9 +52,46 @@ class Row(msgspec.Struct, kw_only=True):
 
 COLUMNS = Row.__struct_fields__
 
+
+class Deliveries(msgspec.Struct, kw_only=True):
+    """The rows of one publication that reached several subscriptions of one broker's clients at the same time."""
+
+    run_id: str
+    algorithm: str
+    broker: str
+    publication: int
+    hop: int
+    published_ms: float
+    time_ms: float
+    clients: Sequence[str]
+    subscriptions: Sequence[str]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield them one by one."""
+        for client, subscription in zip(self.clients, self.subscriptions, strict=True):
+            yield Row(
+                run_id=self.run_id,
+                algorithm=self.algorithm,
+                kind=_KIND,
+                publication=self.publication,
+                event=_EVENT,
+                broker=self.broker,
+                peer=client,
+                link=_LINK,
+                client=client,
+                subscription=subscription,
+                hop=self.hop,
+                published_ms=self.published_ms,
+                time_ms=self.time_ms,
+            )
+
+
 INTEGERS = ("publication", "queue_length", "hop")
 FLOATS = ("published_ms", "time_ms", "match_us", "select_us", "value")
 _PARQUET_BATCH = 50_000
+_DELIVERIES_BATCH = 500_000
+_KIND, _EVENT, _LINK = "publication", "deliver", "client"
+"""What all rows about deliveries say."""
 
 
 class TraceSink(Protocol):
@@ -61,6 +99,9 @@ class TraceSink(Protocol):
 
     def write(self, row: Row) -> None:
         """Take a row."""
+
+    def deliver(self, batch: Deliveries) -> None:
+        """Take the rows of deliveries that came together."""
 
     def close(self) -> None:
         """Make sure that all rows are kept."""
@@ -75,6 +116,10 @@ class RowList:
     def write(self, row: Row) -> None:
         """Take a row."""
         self.rows.append(row)
+
+    def deliver(self, batch: Deliveries) -> None:
+        """Take the rows of deliveries that came together."""
+        self.rows += batch.rows()
 
     def close(self) -> None:
         """Do nothing: the rows are in memory."""
@@ -107,6 +152,11 @@ class JsonLines(_Closing):
         self._file.write(self._encode(row))
         self._file.write(b"\n")
 
+    def deliver(self, batch: Deliveries) -> None:
+        """Take the rows of deliveries that came together."""
+        for row in batch.rows():
+            self.write(row)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -125,6 +175,7 @@ class Parquet(_Closing):
         self._schema: pyarrow.Schema = _schema(pyarrow)
         self._writer: pyarrow.parquet.ParquetWriter = pyarrow.parquet.ParquetWriter(path, self._schema)
         self._waiting: list[Row] = []
+        self._deliveries = _DeliveryColumns(pyarrow)
 
     def write(self, row: Row) -> None:
         """Take a row."""
@@ -132,16 +183,81 @@ class Parquet(_Closing):
         if len(self._waiting) >= _PARQUET_BATCH:
             self._flush()
 
+    def deliver(self, batch: Deliveries) -> None:
+        """Take the rows of deliveries that came together; they are many, and are kept as columns."""
+        self._deliveries.add(batch)
+        if len(self._deliveries) >= _DELIVERIES_BATCH:
+            self._flush_deliveries()
+
     def close(self) -> None:
         """Write what waits, and close the file."""
         self._flush()
+        self._flush_deliveries()
         self._writer.close()
+
+    def _flush_deliveries(self) -> None:
+        if len(self._deliveries):
+            self._writer.write_table(self._deliveries.table(self._schema))
+            self._deliveries = _DeliveryColumns(self._arrow)
 
     def _flush(self) -> None:
         if self._waiting:
             columns = {name: [getattr(row, name) for row in self._waiting] for name in COLUMNS}
             self._writer.write_table(self._arrow.table(columns, schema=self._schema))
             self._waiting.clear()
+
+
+class _DeliveryColumns:
+    """Deliveries by column: what is the same for those that came together is kept once, texts by number."""
+
+    def __init__(self, arrow: Any):
+        self._arrow = arrow
+        self._batches: list[Deliveries] = []
+        self._counts: list[int] = []
+        self._texts: dict[str, int] = {}
+        self._clients = array("i")
+        self._subscriptions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def add(self, batch: Deliveries) -> None:
+        numbers = self._texts
+        for texts, column in ((batch.clients, self._clients), (batch.subscriptions, self._subscriptions)):
+            column.extend([numbers.setdefault(each, len(numbers)) for each in texts])
+        self._counts.append(len(batch.clients))
+        # What stays are six small values: the texts are in the columns.
+        batch.clients = batch.subscriptions = ()
+        self._batches.append(batch)
+
+    def table(self, schema: Any) -> Any:
+        """Return all of them as a table."""
+        arrow, batches, rows = self._arrow, self._batches, len(self)
+        positions = arrow.array(_repeated(self._counts), arrow.int32())
+        texts = arrow.array(list(self._texts))
+        same = {name: arrow.array([getattr(each, name) for each in batches]).take(positions) for name in _OF_BATCH}
+        clients = texts.take(arrow.array(self._clients, arrow.int32()))
+        told = same | {
+            "kind": arrow.repeat(_KIND, rows),
+            "event": arrow.repeat(_EVENT, rows),
+            "link": arrow.repeat(_LINK, rows),
+            "peer": clients,
+            "client": clients,
+            "subscription": texts.take(arrow.array(self._subscriptions, arrow.int32())),
+        }
+        columns = [told[field.name] if field.name in told else arrow.nulls(rows, field.type) for field in schema]
+        return arrow.table(columns, schema=schema)
+
+
+_OF_BATCH = ("run_id", "algorithm", "broker", "publication", "hop", "published_ms", "time_ms")
+
+
+def _repeated(counts: list[int]) -> array[int]:
+    """Return 0 as often as the first count says, 1 as often as the second, and so on."""
+    positions = array("i")
+    for position, count in enumerate(counts):
+        positions.extend([position] * count)
+    return positions
 
 
 def _schema(arrow: Any) -> Any:

@@ -10,7 +10,7 @@ from octopia.broker import Detail
 from octopia.scenario import load_scenario
 from octopia.simulator.profiles import PAPER
 from octopia.simulator.run import run_scenario
-from octopia.trace import COLUMNS, JsonLines, Parquet, Row, RowList, read_json_lines
+from octopia.trace import COLUMNS, Deliveries, JsonLines, Parquet, Row, RowList, read_json_lines
 from support import EXAMPLES, scenario_from
 
 CONTRACT = [
@@ -189,3 +189,36 @@ def test_a_trace_for_an_audit_tells_what_was_issued_and_ends_with_totals():
     }
     assert not lean.recorder.deliveries
     assert not lean.recorder.hops
+
+
+@pytest.mark.parametrize("sink_type", [JsonLines, Parquet])
+def test_deliveries_that_come_together_are_rows_like_any_other(tmp_path, sink_type):
+    told = RowList()
+    path = tmp_path / "trace"
+    with sink_type(path) as sink:
+        for number in range(3):
+            clients = [f"c{each}" for each in range(number)]
+            subscriptions = [f"{client}/0" for client in clients]
+            for each in (told, sink):
+                each.deliver(
+                    Deliveries(
+                        run_id="r",
+                        algorithm="static",
+                        broker="a.0",
+                        publication=number,
+                        hop=2,
+                        published_ms=1.5,
+                        time_ms=4.25,
+                        clients=clients,
+                        subscriptions=subscriptions,
+                    )
+                )
+    if sink_type is JsonLines:
+        assert read_json_lines(path) == told.rows
+    else:
+        assert [Row(**row) for row in pyarrow.parquet.read_table(path).to_pylist()] == told.rows
+    assert [(row.publication, row.client, row.subscription) for row in told.rows] == [
+        (1, "c0", "c0/0"),
+        (2, "c0", "c0/0"),
+        (2, "c1", "c1/0"),
+    ]

@@ -52,7 +52,8 @@ class BrokerSettings:
     the bound that the overlay promises. ``client_queue_limit`` bounds the deliveries that wait for one client,
     ``queue_capacity`` the publications of one class that wait for a neighbour (0: no bound), ``down_limit_…`` what
     waits for a link that is down (D10). After ``grace_ms`` a recovering broker goes on without neighbours that stay
-    silent; the grace is longer than the time in which a silent neighbour is noticed.
+    silent; the grace is longer than the time in which a silent neighbour is noticed. With ``delivers_together``, what a
+    publication brings to local clients is one effect and waits in no queue: for drivers whose clients are never slow.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
@@ -62,6 +63,7 @@ class BrokerSettings:
     down_limit_bytes: int = 64 * 1024 * 1024
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
+    delivers_together: bool = False
     detail: Detail = Detail.OFF
 
 

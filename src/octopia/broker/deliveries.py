@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from octopia.broker.common import Client, CommonState
-from octopia.broker.interface import Overflow
+from octopia.broker.interface import Delivered, Overflow
 from octopia.broker.messages import ClientReply, Copy, CutOff, Deliver
 from octopia.broker.queues import ClientQueue
 from octopia.ids import ClientId, SubscriptionId
@@ -20,6 +20,11 @@ def deliver_to(state: CommonState, publication: Copy, subscriptions: Sequence[Su
 
     Clients come in order of their ids, handles in order of their subscriptions.
     """
+    if state.settings.delivers_together:
+        if subscriptions:
+            delivered = Delivered(publication.id, publication.hop, publication.published_ms, subscriptions)
+            state.effects.delivered.append(delivered)
+        return
     owner_of = state.subscribers
     handles: dict[ClientId, tuple[int, ...]] = {}
     for subscription in subscriptions:

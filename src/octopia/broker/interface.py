@@ -55,17 +55,28 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
     frames: int
 
 
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """One publication for all local subscriptions that want it, where the driver reaches all clients at once."""
+
+    id: PublicationId
+    hop: int
+    published_ms: float
+    subscriptions: Sequence[SubscriptionId]
+
+
 class Effects(msgspec.Struct):
     """What a driver has to do after an input, apart from carrying messages.
 
     ``ready`` holds the links with something new to take, in the order in which it was put there; ``placed`` the frames
-    whose credit may be returned; ``cut_off`` the clients to be disconnected once their queue is empty. A ``violation``
-    ended the handling of a batch early: the link must be closed.
+    whose credit may be returned; ``cut_off`` the clients to be disconnected once their queue is empty; ``delivered``
+    what reaches clients without waiting in their queues, if the settings say so. A ``violation`` ended the handling of
+    a batch early: the link must be closed.
     """
 
     ready: dict[Peer, None] = msgspec.field(default_factory=dict)
     placed: list[Placed] = msgspec.field(default_factory=list)
     cut_off: list[ClientId] = msgspec.field(default_factory=list)
+    delivered: list[Delivered] = msgspec.field(default_factory=list)
     violation: ProtocolViolation | None = None
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
-from octopia.broker.interface import Detail, Fact
+from octopia.broker.interface import Delivered, Detail, Fact
 from octopia.broker.messages import ClientReply
 from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.content import Disjunction, Filter, Publication, conforms, explain_mismatch, format_filter, matches
@@ -44,6 +44,9 @@ class _Listener:
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Ignore what clients hear: the recorder keeps it."""
+
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Ignore deliveries."""
 
 
 def explain_publication(scenario: Scenario, number: int, seed: int | None = None) -> list[str]:

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.broker.interface import Broker, Detail, Event, Fact, Routed
+from octopia.broker.interface import Broker, Delivered, Detail, Event, Fact, Routed
 from octopia.broker.kinds import MessageKind
 from octopia.broker.messages import ClientReply, CutOff, Deliver, Publish, Refused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
 from octopia.simulator.profiles import Profile
-from octopia.trace import Row, TraceSink
+from octopia.trace import Deliveries, Row, TraceSink
 
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
 
@@ -30,6 +30,7 @@ class Names:
         self._publications: dict[PublicationId, int] = {}
         self._issued: dict[tuple[ClientId, int], str] = {}
         self._by_id: dict[AdvertisementId | SubscriptionId, str] = {}
+        self._owners: dict[AdvertisementId | SubscriptionId, str] = {}
 
     def name(self, client: ClientId, handle: int, text: str) -> None:
         """Remember what a client's handle stands for."""
@@ -45,10 +46,16 @@ class Names:
             self._publications[named] = number
         else:
             self._by_id[named] = self._issued[client, number]
+            self._owners[named] = client.name
 
     def known_as(self, named: AdvertisementId | SubscriptionId) -> str:
         """Return the scenario's name of an advertisement or subscription."""
         return self._by_id[named]
+
+    def subscriptions(self, named: Sequence[SubscriptionId]) -> tuple[list[str], list[str]]:
+        """Return the clients of some subscriptions, and what these are called in the scenario."""
+        owners, names = self._owners, self._by_id
+        return [owners[each] for each in named], [names[each] for each in named]
 
     def publication(self, publication: PublicationId) -> int:
         """Return the number of a publication."""
@@ -130,6 +137,9 @@ class Recorder:
             case _:
                 pass
 
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Keep nothing: who has brokers deliver together wants no results in memory."""
+
     def _refusal(self, client: ClientId, reply: Refused) -> Refusal:
         if reply.request == MessageKind.PUBLICATION:
             return Refusal(reply.number, client.name, reply.reason)
@@ -201,6 +211,24 @@ class Tracer:
             row.hop = reply.hop
             row.published_ms = reply.published_ms
             self._write(row)
+
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Write a row for each subscription that a publication reached, all of them together."""
+        clients, subscriptions = self.names.subscriptions(delivered.subscriptions)
+        number = self.names.publication(delivered.id)
+        batch = Deliveries(
+            run_id=self.run_id,
+            algorithm=self.algorithm,
+            broker=str(broker),
+            publication=number,
+            hop=delivered.hop,
+            published_ms=delivered.published_ms,
+            time_ms=now_ms,
+            clients=clients,
+            subscriptions=subscriptions,
+        )
+        for sink in self.sinks:
+            sink.deliver(batch)
 
     def finish(self, brokers: Iterable[Broker], now_ms: float) -> None:
         """Write the totals that an audit wants and the rows do not add up to: sizes of tables, messages by kind."""

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 import msgspec
 
 from octopia.broker import Broker, BrokerSettings, Detail, Fact, MessageKind, Routed, Verdict
+from octopia.broker.interface import Delivered
 from octopia.broker.messages import (
     AdvertiseRequest,
     ClientReply,
@@ -157,7 +158,9 @@ def run_scenario(
     """Run a scenario to its end; ``check`` tests the invariants of every broker after every step.
 
     Large runs ``keep`` no deliveries and hops in memory: what the sinks got is all that there is then, and brokers tell
-    of no more than ``detail`` asks for. The trace ends with totals, so that nothing of it needs counting.
+    of no more than ``detail`` asks for. The trace ends with totals, so that nothing of it needs counting. Unless the
+    scenario slows clients down, a delivery then takes a client's delay and none of its bandwidth, and all deliveries of
+    a publication at a broker are one event.
     """
     script = _Script(scenario, seed, profile, detail, keep, sinks, observers, run_id)
     script.world.checking = check
@@ -214,6 +217,9 @@ class _Confirmations:
         if isinstance(reply, Confirmed):
             self.ledger.confirmed(self.names.issued(client, reply.number), now_ms)
 
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Ignore deliveries."""
+
 
 class _Script:
     """Plays a scenario in a world."""
@@ -244,6 +250,7 @@ class _Script:
             hop_limit=hop_limit_of(scenario),
             queue_capacity=scenario.simulator.queue_capacity,
             client_queue_limit=scenario.simulator.client_queue_limit,
+            delivers_together=not keep and self._clients_are_never_slow(),
             detail=detail,
         )
         environment = environment_of(scenario, self._profile, self._seed)
@@ -279,6 +286,13 @@ class _Script:
             self._ledger,
             self._names,
             self._advertisements,
+        )
+
+    def _clients_are_never_slow(self) -> bool:
+        """Whether all clients can be reached at once: nothing makes their links differ, or fail."""
+        changes = (SlowItem, CrashItem, RestartItem)
+        return not self._profile.jitter_ms and not any(
+            isinstance(event.item, changes) for event in self._scenario.events
         )
 
     def _play_events(self) -> None:

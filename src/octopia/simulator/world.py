@@ -25,7 +25,7 @@ from octopia.broker import (
     Verdict,
     make_broker,
 )
-from octopia.broker.interface import Fact, ForClient, Routed
+from octopia.broker.interface import Delivered, Fact, ForClient, Routed
 from octopia.broker.messages import ClientReply, ClientRequest, Message
 from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
@@ -49,6 +49,9 @@ class Observer(Protocol):
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Hear what reached a client."""
+
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Hear what reached clients all at once, in worlds whose brokers deliver so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -353,6 +356,11 @@ class World:
 
     def _fulfil(self, node: _Node, effects: Effects, admission_changed: bool) -> None:
         """Return credit, let links and clients take what is ready for them, and part with clients."""
+        if effects.delivered:
+            reached_ms = self.agenda.now_ms + self.profile.client_delay_ms
+            for delivered in effects.delivered:
+                for observer in self._observers:
+                    observer.on_delivered(node.id, delivered, reached_ms)
         if self._returns_credit:
             for placed in effects.placed:
                 self.links.placed(node.id, placed)
