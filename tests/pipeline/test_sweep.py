@@ -8,7 +8,7 @@ from octopia.errors import InvalidFile, UsageError
 from octopia.pipeline import sweep as sweeping
 from octopia.pipeline.jobs import run_audit, run_sweep
 from octopia.pipeline.sweep import pending, play_apart
-from octopia.playing.runs import DRAFT, RunSpec, finished_run, play_run, read_runs
+from octopia.playing.runs import DRAFT, RunSpec, finished_run, play_into, play_run, read_runs
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
 
@@ -101,6 +101,22 @@ def test_a_played_workload_is_what_its_scenario_gives(bench, small_workload, spa
     assert {row[0]: row[1] for row in totals} == {kind: count for kind, count in full.messages().items() if count}
 
 
+@pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC])
+def test_dynamic_routing_takes_static_paths_where_no_link_is_congested(small_workload, algorithm, tmp_path):
+    # Ten publications a second for each link: the burst would congest them.
+    links = "".join(f'[[link]]\nbetween = ["{one}.0", "{one}.1"]\nrate = 10\n' for one in "abc")
+    (tmp_path / "slow.toml").write_text(f'tree = "path:3"\nclusters = 2\n{links}')
+
+    def messages(**more) -> int:
+        run = RunSpec(workload=small_workload, run_id="x", overlay=str(tmp_path / "slow.toml"), **more)
+        return play_into(run, tmp_path).messages()["publication"]
+
+    static = messages(algorithm=Algorithm.TID_STATIC if algorithm.is_tid else Algorithm.STATIC)
+    assert messages(algorithm=algorithm, uncongested=True) == static
+    if algorithm is Algorithm.DYNAMIC:
+        assert messages(algorithm=algorithm) != static
+
+
 def test_runs_of_a_toml_file_are_all_combinations(tmp_path):
     (tmp_path / "runs.toml").write_text(
         'workload = "w"\nalgorithm = ["static", "tid-dynamic"]\nseed = [1, 2, 3]\nprofile = "paper"\nfirst = 7\n'
@@ -128,7 +144,7 @@ def test_runs_of_a_csv_file_are_its_rows(tmp_path):
         ("runs.toml", 'workload = "w"\nalgoritm = "static"\n', "algoritm"),
         ("runs.toml", 'algorithm = "static"\n', "workload"),
         ("runs.toml", 'workload = "w"\nalgorithm = "fast"\n', "fast"),
-        ("runs.toml", 'workload = "w"\ndetail = "much"\n', "detail"),
+        ("runs.toml", 'workload = "w"\ndetail = "off"\n', "detail"),
         ("runs.toml", 'workload = "w"\nrun_id = "../x"\n', "run_id"),
         ("runs.toml", 'workload = "w"\nrun_id = ["a", "a"]\n', "twice"),
         ("runs.toml", 'workload = "w"\nseed = []\n', "at least one run"),

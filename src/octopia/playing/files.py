@@ -19,7 +19,7 @@ from octopia.overlay.files import overlay_from_text
 try:
     import pyarrow
     import pyarrow.dataset
-    from pyarrow import fs
+    from pyarrow import fs as fs
 except ImportError:
     raise MissingDependency('expected pyarrow to read tables, got none: pip install "octopia[parquet]"') from None
 
@@ -146,7 +146,8 @@ def read_json(path: str) -> dict[str, Any]:
 def locate(path: str) -> tuple[fs.FileSystem, str]:
     """Return the file system that a path or URI belongs to, and the place in it."""
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(absolute(path))
+        # What Spark calls s3a is s3 to everybody else.
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(absolute(path).replace("s3a://", "s3://", 1))
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidData(f"expected a path or a URI, got {path}: {first_line(error)}") from None
     return found

@@ -28,13 +28,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pyarrow.fs
 
 from octopia.broker import Detail
 from octopia.errors import InvalidFile, UsageError
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
 from octopia.playing.files import MANIFEST as WORKLOAD
-from octopia.playing.files import Workload, absolute, load_workload, locate, read_json
+from octopia.playing.files import Workload, absolute, fs, load_workload, locate, read_json
 from octopia.playing.simulated import Play, play_simulated
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.run import Run
@@ -44,12 +43,16 @@ from octopia.trace import Parquet
 TRACES = "traces"
 MANIFEST = "run.json"
 TRACE = "trace.parquet"
+_DETAILS = {"deliveries": Detail.DELIVERIES, "hops": Detail.HOPS, "all": Detail.ALL}
 DRAFT = ".draft-"
 """How the folders of unfinished runs begin."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a workload; ``first`` so many publications (0: all), on an overlay file's links if one is named."""
+    """One run of a workload; ``first`` so many publications (0: all), on an overlay file's links if one is named.
+
+    In an ``uncongested`` run every link counts as free, so that dynamic routing takes static paths.
+    """
 
     workload: str
     run_id: str = ""
@@ -63,11 +66,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     confirmations: bool = True
     path_selection: PathSelection = PathSelection.LINEAR
     overlay: str = ""
+    uncongested: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no run can be."""
-        if self.detail.upper() not in Detail.__members__:
-            raise UsageError(f"expected a detail of off, deliveries, hops or all, got {self.detail}")
+        if self.detail not in _DETAILS:
+            raise UsageError(f"expected a detail of {', '.join(_DETAILS)}, got {self.detail}")
         if self.first < 0 or self.tau <= 0 or self.window_ms <= 0:
             raise UsageError("expected first of at least 0, and tau and window_ms above 0, got less")
 
@@ -153,16 +157,33 @@ def _rows_of_toml(top: Table) -> Iterator[dict[str, Any]]:
 
 def play_run(spec: RunSpec, folder: str) -> None:
     """Play one run and put its trace into the folder of a sweep; one that is already there is replaced."""
+    system, traces = locate(f"{folder}/{TRACES}")
+    draft, final = f"{traces}/{DRAFT}{spec.run_id}-{secrets.token_hex(4)}", f"{traces}/{spec.run_id}"
+    system.create_dir(draft, recursive=True)
+    try:
+        _play_into_draft(spec, system, draft)
+    except BaseException:
+        system.delete_dir(draft)
+        raise
+    if system.get_file_info(final).type == fs.FileType.Directory:
+        system.delete_dir(final)
+    system.move(draft, final)
+
+
+def _play_into_draft(spec: RunSpec, system: fs.FileSystem, draft: str) -> None:
+    if isinstance(system, fs.LocalFileSystem):
+        play_into(spec, pathlib.Path(draft))
+        return
     with tempfile.TemporaryDirectory() as place:
         play_into(spec, pathlib.Path(place))
-        _publish_folder(pathlib.Path(place), folder, spec.run_id)
+        fs.copy_files(place, draft, source_filesystem=fs.LocalFileSystem(), destination_filesystem=system)
 
 
 def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
     """Play one run in virtual time; its trace and what it assumed go into a folder."""
     workload = load_workload(spec.workload)
     begin = time.perf_counter()
-    play = Play(spec.routing, spec.profile, spec.seed, spec.first, Detail[spec.detail.upper()])
+    play = Play(spec.routing, spec.profile, spec.seed, spec.first, _DETAILS[spec.detail], spec.uncongested)
     with Parquet(folder / TRACE) as sink:
         run = play_simulated(workload, play, spec.run_id, [sink], overlay_of(spec, workload))
     manifest = manifest_of(spec, run, time.perf_counter() - begin)
@@ -203,27 +224,14 @@ def finished_run(folder: str, run_id: str) -> dict[str, Any] | None:
     """Return the identity of a finished run, or None if it is not finished."""
     path = f"{folder}/{TRACES}/{run_id}/{MANIFEST}"
     system, place = locate(path)
-    if system.get_file_info(place).type == pyarrow.fs.FileType.NotFound:
+    if system.get_file_info(place).type == fs.FileType.NotFound:
         return None
     return dict(read_json(path)["identity"])
-
-
-def _publish_folder(draft: pathlib.Path, folder: str, run_id: str) -> None:
-    """Copy a run to where its sweep lies, under another name first."""
-    system, traces = locate(f"{folder}/{TRACES}")
-    under_way = f"{traces}/{DRAFT}{run_id}-{secrets.token_hex(4)}"
-    system.create_dir(under_way, recursive=True)
-    here = pyarrow.fs.LocalFileSystem()
-    pyarrow.fs.copy_files(str(draft), under_way, source_filesystem=here, destination_filesystem=system)
-    final = f"{traces}/{run_id}"
-    if system.get_file_info(final).type == pyarrow.fs.FileType.Directory:
-        system.delete_dir(final)
-    system.move(under_way, final)
 
 
 def remove_drafts(folder: str) -> None:
     """Remove what interrupted runs have left behind."""
     system, traces = locate(f"{folder}/{TRACES}")
-    for each in system.get_file_info(pyarrow.fs.FileSelector(traces, allow_not_found=True)):
+    for each in system.get_file_info(fs.FileSelector(traces, allow_not_found=True)):
         if each.base_name.startswith(DRAFT):
             system.delete_dir(each.path)

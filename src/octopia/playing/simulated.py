@@ -6,11 +6,12 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from octopia.broker import Detail
+from octopia.broker import Detail, Verdict
 from octopia.errors import UsageError
+from octopia.overlay import Scot
 from octopia.overlay.files import Overlay, overlay_from_text
 from octopia.playing.files import Issued, Workload
-from octopia.scenario import AdvertiseItem, ClientSpec, Event, PublishItem, Scenario, SubscribeItem
+from octopia.scenario import AdvertiseItem, ClientSpec, Event, LinkChange, PublishItem, Scenario, SubscribeItem
 from octopia.settings import RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
@@ -19,13 +20,14 @@ from octopia.trace import TraceSink
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Play:
-    """How a workload is played: ``first`` so many publications, 0 for all."""
+    """How a workload is played: ``first`` so many publications, 0 for all; ``uncongested``: with all links free."""
 
     routing: RoutingSettings
     profile: str = "unit"
     seed: int = 0
     first: int = 0
     detail: Detail = Detail.DELIVERIES
+    uncongested: bool = False
 
 
 def play_simulated(
@@ -64,9 +66,15 @@ def scenario_of(workload: Workload, play: Play, overlay: Overlay | None = None) 
         overlay=overlay or overlay_from_text(workload.tree, workload.scot.clusters),
         routing=play.routing,
         clients=tuple(clients),
-        links=(),
+        links=(_all_free(workload.scot),) if play.uncongested else (),
         events=tuple(events),
     )
+
+
+def _all_free(scot: Scot) -> LinkChange:
+    """Let no link count as congested, whatever waits for it."""
+    joined = (*scot.alinks, *scot.ilinks)
+    return LinkChange(tuple(both for low, high in joined for both in ((low, high), (high, low))), Verdict.FREE)
 
 
 def _client(issued: Issued, item: AdvertiseItem | SubscribeItem) -> ClientSpec:
