@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from octopia.content import Publication, matches, parse_filter
 from octopia.pipeline.boxes import Box, RankSpace, filter_text, hull
+from octopia.pipeline.vectorised import Matcher
 
 
 def pool_of(size: int, seed: int) -> pyarrow.Table:
@@ -42,6 +43,17 @@ def test_boxes_reach_the_wanted_share_on_average():
     space = RankSpace(pool)
     counts = [inside(pool, filter_text(space.box(anchor, 40))) for anchor in range(0, 2000, 100)]
     assert sum(counts) / len(counts) == pytest.approx(40, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.04, 0.001])
+def test_boxes_reach_the_shares_of_the_paper(share):
+    pool = pool_of(20_000, 11)
+    space = RankSpace(pool)
+    texts = [filter_text(space.box(anchor, round(share * pool.num_rows))) for anchor in range(0, 20_000, 400)]
+    numbered = pool.append_column("number", pyarrow.array(range(pool.num_rows)))
+    matcher = Matcher(enumerate(texts))
+    found = sum(len(matcher.match(batch)[0]) for batch in numbered.to_batches(max_chunksize=2048))
+    assert found / (pool.num_rows * len(texts)) == pytest.approx(share, rel=0.1)
 
 
 def test_a_box_does_not_depend_on_where_ties_stand():

@@ -67,6 +67,30 @@ def test_an_audit_that_finds_faults_fails_and_keeps_them(run, small_workload, sp
     ]
 
 
+def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run, bench, small_workload, spark, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="part", first=60), tmp_path)
+    trace = spark.read.parquet(str(tmp_path / "trace.parquet")).toPandas()
+    trace[~(trace.publication < 20)].to_parquet(tmp_path / "trace.parquet")
+    with pytest.raises(InvalidData, match="expected 60 publications in the trace of part, got 40"):
+        run("audit", str(tmp_path), "--workload", small_workload)
+    trace[:0].to_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(InvalidData, match="a trace without rows"):
+        run("audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
+    for table in ("subscriptions", "truth"):
+        bench.storage.write(bench.storage.read(spark, f"small/{table}"), f"other/{table}")
+    bench.storage.write_json("other/workload.json", {"publications": 300})
+    with pytest.raises(InvalidData, match="got one of another workload"):
+        run("audit", str(tmp_path), "--workload", bench.storage.absolute("other"))
+
+
+def test_metrics_as_json_have_all_rows_in_order(run, small_workload, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="all", first=5, detail="hops"), tmp_path)
+    said = json.loads(run("metrics", str(tmp_path), "--metric", "subscription_delay", "--json", "--rows", "3"))
+    named = [row["message_id"] for row in said["subscription_delay"]]
+    assert len(named) == 120
+    assert named == sorted(named)
+
+
 def test_a_sweep_with_a_failed_run_fails_after_the_others(run, small_workload, tmp_path):
     rows = f"run_id,workload,profile,first\ngood,{small_workload},unit,5\nbad,{small_workload},nonsense,5\n"
     (tmp_path / "runs.csv").write_text(rows)

@@ -54,6 +54,12 @@ def test_more_publishers_than_symbols_are_an_error():
         deal(SYMBOLS[:50], WorkloadSpec(publishers=50, burst=Burst()))
 
 
+def test_a_share_of_publishers_is_at_least_one_of_them():
+    shares = (0.02, 0.04, 0.001)
+    assert [WorkloadSpec(publishers=100, selectivity=share).publishers_each for share in shares] == [2, 4, 1]
+    assert [WorkloadSpec(publishers=1000, selectivity=share).publishers_each for share in shares] == [20, 40, 1]
+
+
 def test_no_filter_names_too_many_symbols():
     spec = WorkloadSpec(publishers=100, selectivity=0.5, meaning=Meaning.PUBLISHERS)
     assert spec.publishers_each * spec.symbols_each(505) <= 60

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from octopia.cli.output import console, print_json
-from octopia.cli.spark import Master, Remote, StorageRoot, Ui, bench
+from octopia.cli.spark import Master, Remote, StorageRoot, Ui, bench, require_spark
 from octopia.errors import JobFailed, UsageError
 from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
@@ -98,7 +98,7 @@ def workload(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder of the workload.")],
     bars: Bars = None,
     symbols: Symbols = 500,
-    days: Days = 1000,
+    days: Days = 250,
     overlay: Tree = "paper:se",
     clusters: Clusters = None,
     publishers: Publishers = 100,
@@ -168,6 +168,7 @@ def sweep(
 
     A run that fails is reported, and the others go on; the exit code is 1 then.
     """
+    require_spark()
     from octopia.playing.runs import read_runs
 
     described = read_runs(runs)
@@ -192,7 +193,7 @@ def metrics(
     metric: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
     csv: Annotated[str | None, typer.Option(metavar="DIR", help="Write each as CSV into this folder.")] = None,
     as_json: AsJson = False,
-    rows: Annotated[int, typer.Option(min=1, help="How many rows of each are shown.")] = 20,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows of each are shown; JSON has all.")] = 20,
     master: Master = None,
     remote: Remote = None,
     storage: StorageRoot = None,
@@ -200,7 +201,7 @@ def metrics(
 ) -> None:
     """Turn traces into the paper's metrics: delays, messages, tables, queues, and delays in sequence."""
     with bench(master, remote, storage, ui) as work:
-        shown = _metrics(work, traces, metric or [], csv, rows)
+        shown = _metrics(work, traces, metric or [], csv, None if as_json else rows)
     if as_json:
         print_json({name: found for name, (found, _) in shown.items()})
         return
@@ -236,7 +237,7 @@ def pipeline(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder for everything.")],
     bars: Bars = None,
     symbols: Symbols = 500,
-    days: Days = 1000,
+    days: Days = 250,
     overlay: Tree = "paper:se",
     clusters: Clusters = None,
     publishers: Publishers = 100,
@@ -257,6 +258,7 @@ def pipeline(
     ui: Ui = None,
 ) -> None:
     """Do it all: read bars, make a workload, find the truth, simulate a slice of it, and audit the deliveries."""
+    require_spark()
     from octopia.playing.runs import RunSpec
 
     spec = WorkloadSpec(overlay, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
@@ -295,7 +297,7 @@ def _make(work: Bench, out: str, spec: WorkloadSpec, bars: str | None, symbols: 
 
 
 def _metrics(
-    work: Bench, traces: str, wanted: list[str], csv: str | None, most: int
+    work: Bench, traces: str, wanted: list[str], csv: str | None, most: int | None
 ) -> dict[str, tuple[list[dict[str, Any]], bool]]:
     from octopia.pipeline.jobs import rows_of, write_csv
     from octopia.pipeline.metrics import METRICS

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from octopia.errors import MissingDependency
 from octopia.pipeline.settings import load_settings
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench
 
 _PANEL = "Spark"
+INTERRUPTED = 130
+"""The exit code of whoever was stopped by Ctrl-C."""
 
 Master = Annotated[
     str | None,
@@ -34,11 +37,16 @@ StorageRoot = Annotated[
 Ui = Annotated[bool | None, typer.Option("--ui/--no-ui", help="Serve Spark's web page.", rich_help_panel=_PANEL)]
 
 
+def require_spark() -> None:
+    """Say what to install where Spark is not."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
+
+
 @contextlib.contextmanager
 def bench(master: str | None, remote: str | None, storage: str | None, ui: bool | None) -> Iterator[Bench]:
     """Give what jobs work with, for as long as the block runs."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
+    require_spark()
     # Spark takes a second to import, and no other command needs it.
     from octopia.pipeline.jobs import Bench
     from octopia.pipeline.progress import Stages
@@ -48,5 +56,9 @@ def bench(master: str | None, remote: str | None, storage: str | None, ui: bool 
     settings = load_settings().with_options(master, remote, storage, ui)
     place = Storage(settings.storage)
     place.check()
-    with open_session(settings) as spark:
-        yield Bench(spark, place, Stages(spark))
+    try:
+        with open_session(settings) as spark:
+            yield Bench(spark, place, Stages(spark))
+    except KeyboardInterrupt:
+        Console(stderr=True, highlight=False).print("octopia: stopped; what was finished is kept")
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,9 +1,10 @@
 """Deliveries against the truth: what is missing, what nobody wanted, and what came more than once.
 
 The truth knows every pair of a publication and a subscription that matches, for all publications there are. A run owes
-those pairs whose publication one of its host brokers took: a trace tells so in its ``receive`` rows from clients, from
-level ``hops`` on. What was refused, or never published in this run, is not owed. The truth knows no time: the audit is
-for runs whose subscriptions are all in force before the first publication, and stay so.
+those pairs whose publication one of its host brokers took: a trace tells so in its ``receive`` rows from clients, at
+every level if a workload was played, and else from level ``hops`` on. What was refused, or never published in this run,
+is not owed. The truth knows no time: the audit is for runs whose subscriptions are all in force before the first
+publication, and stay so.
 
 A pair may have two faults: what was delivered twice and not owed is ``unwanted`` and ``duplicate``.
 """

@@ -29,9 +29,10 @@ from octopia.pipeline.session import SPARK_ERRORS
 from octopia.pipeline.spec import WorkloadSpec
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.sweep import pending, sweep
-from octopia.pipeline.traces import read_traces
+from octopia.pipeline.traces import read_traces, trace_files
 from octopia.pipeline.truth import check_filters, matches, matches_by_columns
 from octopia.playing.files import MANIFEST, first_line
+from octopia.playing.runs import MANIFEST as RUN
 from octopia.playing.runs import Outcome, RunSpec
 
 TRUTH = "truth"
@@ -43,7 +44,7 @@ class Market:
 
     path: str | None = None
     symbols: int = 500
-    days: int = 1000
+    days: int = 250
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ def run_audit(bench: Bench, traces: str, folder: str) -> list[dict[str, Any]]:
     truth = storage.read(spark, f"{folder}/{TRUTH}", MATCHES)
     issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
     trace = read_traces(spark, storage, traces)
+    expected = _expected_publications(storage, traces, folder)
     with bench.stages.stage("comparing deliveries with the truth") as tell:
         try:
             storage.write(auditing.audit(trace, truth, issued), f"{folder_of(traces)}/faults")
@@ -193,7 +195,29 @@ def run_audit(bench: Bench, traces: str, folder: str) -> list[dict[str, Any]]:
         except SPARK_ERRORS as error:
             raise JobFailed(f"the audit of {traces} failed: {first_line(error)}") from error
         tell(f"{sum(row['deliveries'] for row in rows):,} deliveries")
+    if not rows:
+        raise InvalidData(f"expected what happened in a run in {traces}, got a trace without rows")
+    for row in rows:
+        told = row["publications"] + row["refused"]
+        if told < expected.get(row["run_id"], 0):
+            wanted = expected[row["run_id"]]
+            raise InvalidData(f"expected {wanted:,} publications in the trace of {row['run_id']}, got {told:,}")
     return rows
+
+
+def _expected_publications(storage: Storage, traces: str, folder: str) -> dict[str, int]:
+    """Return how many publications each run has made, by what it left beside its trace; it must be of this workload."""
+    workload = storage.read_json(f"{folder}/{MANIFEST}")
+    expected = {}
+    for file in trace_files(storage, traces):
+        beside = f"{folder_of(file)}/{RUN}"
+        if storage.exists(beside):
+            identity = storage.read_json(beside)["identity"]
+            if identity["workload"] != workload:
+                raise InvalidData(f"expected runs of {folder}, got one of another workload: {file}")
+            spec = identity["spec"]
+            expected[spec["run_id"]] = min(spec["first"] or workload["publications"], workload["publications"])
+    return expected
 
 
 def folder_of(traces: str) -> str:
@@ -201,10 +225,11 @@ def folder_of(traces: str) -> str:
     return traces.rpartition("/")[0] or "." if traces.endswith((".parquet", ".jsonl")) else traces
 
 
-def rows_of(frame: DataFrame, most: int) -> tuple[list[dict[str, Any]], bool]:
-    """Return the first rows of a table, and whether there are more."""
-    rows = [row.asDict() for row in frame.limit(most + 1).collect()]
-    return rows[:most], len(rows) > most
+def rows_of(frame: DataFrame, most: int | None) -> tuple[list[dict[str, Any]], bool]:
+    """Return the rows of a table in order, all or the first so many, and whether there are more."""
+    ordered = frame.orderBy(*frame.columns)
+    rows = [row.asDict() for row in (ordered if most is None else ordered.limit(most + 1)).collect()]
+    return rows[:most], most is not None and len(rows) > most
 
 
 def write_csv(frame: DataFrame, storage: Storage, name: str) -> None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.resources
+import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 
@@ -25,6 +28,8 @@ from octopia.playing.files import first_line
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises; the second where it did not foresee what Java would say, such as of a file system it lacks."""
+HERE = "local[*,3]"
+"""All cores of this machine; a task whose worker dies is tried three times, as elsewhere."""
 _LOG_SETTINGS = "log4j2.properties"
 _LOCAL_MEMORY = "2g"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -36,8 +41,15 @@ def open_session(settings: PipelineSettings, name: str = "octopia") -> Iterator[
     session = make_session(settings, name)
     try:
         yield session
+    except BaseException:
+        # What Spark has to say about being stopped in the middle is not what went wrong.
+        if settings.remote is None:
+            with contextlib.suppress(Exception):
+                session.sparkContext.setLogLevel("OFF")
+        raise
     finally:
-        session.stop()
+        with contextlib.suppress(Exception):
+            session.stop()
 
 
 def make_session(settings: PipelineSettings, name: str = "octopia") -> SparkSession:
@@ -50,17 +62,46 @@ def make_session(settings: PipelineSettings, name: str = "octopia") -> SparkSess
         # Otherwise Spark looks for an address of its own, and warns about what it finds.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)
-    builder = builder.remote(settings.remote) if settings.remote else builder.master(settings.master or "local[*]")
+    builder = builder.remote(settings.remote) if settings.remote else builder.master(settings.master or HERE)
     for key, value in configuration(settings).items():
         builder = builder.config(key, value)
+    _silence_interrupts()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_interrupts():
             # A server of Spark Connect that is started here takes what only it can change, and says that we cannot.
             warnings.simplefilter("ignore" if settings.remote else "default")
             return builder.getOrCreate()
     except (*SPARK_ERRORS, RuntimeError, OSError) as error:
         where = settings.remote or settings.master or "this machine"
         raise JobFailed(f"expected a Spark at {where}, got none: {first_line(error)}") from error
+
+
+def _silence_interrupts() -> None:
+    """Leave it to us to say that somebody pressed Ctrl-C: py4j would log where that met it, and to the root logger."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    root = logging.getLogger()
+    if _is_worth_logging not in root.filters:
+        root.addFilter(_is_worth_logging)
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    return not record.getMessage().endswith("while sending command.")
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back until Spark has started, which would otherwise stay behind.
+
+    Its processes never hear of it: they are stopped by this one, in order.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def is_here(settings: PipelineSettings) -> bool:
@@ -81,13 +122,13 @@ def configuration(settings: PipelineSettings) -> dict[str, str]:
         said |= {
             "spark.ui.enabled": str(settings.ui).lower(),
             "spark.ui.showConsoleProgress": "false",
+            _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC",
         }
     if is_here(settings):
         said |= {
             "spark.driver.memory": _LOCAL_MEMORY,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC",
         }
     own = dict(settings.spark)
     if _JAVA_OPTIONS in said and _JAVA_OPTIONS in own:

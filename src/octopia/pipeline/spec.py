@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from typing import Any
 
 from octopia.errors import UsageError
@@ -86,8 +87,7 @@ class WorkloadSpec:
 
     def scot(self) -> Scot:
         """Return the overlay on whose brokers the clients are placed."""
-        clusters = 4 if self.clusters is None and default_clusters(self.tree) is None else self.clusters
-        return overlay_from_text(self.tree, clusters).scot
+        return _scot(self.tree, self.clusters)
 
     @property
     def publishers_each(self) -> int:
@@ -111,3 +111,10 @@ class WorkloadSpec:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return dataclasses.asdict(self)
+
+
+@functools.lru_cache(maxsize=8)
+def _scot(tree: str, clusters: int | None) -> Scot:
+    """Make an overlay once: every subscription asks about it."""
+    chosen = 4 if clusters is None and default_clusters(tree) is None else clusters
+    return overlay_from_text(tree, chosen).scot

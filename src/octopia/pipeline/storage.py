@@ -57,7 +57,9 @@ class Storage:
     def read(self, spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
         """Read a table that was written to its end, and check that it has the columns of a schema."""
         if not self.has_table(name):
-            raise InvalidData(f"expected a finished table at {self.path(name)}, got none: was it made?")
+            raise InvalidData(
+                f"expected a finished table at {self.path(name)}, got none: was it made, and to its end ({_DONE})?"
+            )
         try:
             frame = spark.read.parquet(self.absolute(name))
         except SPARK_ERRORS as error:
