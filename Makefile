@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
 
 test: check
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q
+	$(BIN)/pytest -n $(WORKERS) -q
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -30,7 +30,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/truth.py
 
 soak: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -q -m soak --timeout 0
+	$(BIN)/pytest -n $(WORKERS) -q -m soak --timeout 0
 
 $(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/*.pxd) $(KERNEL)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'

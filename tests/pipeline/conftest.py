@@ -1,6 +1,6 @@
 """One Spark session for all tests of the pipeline, on a machine that seems to have no Java.
 
-All these tests run in the same process (an xdist group), so that there is one Java virtual machine to start.
+All these tests run in the same process, so that there is one Java virtual machine to start.
 """
 
 from __future__ import annotations
@@ -20,13 +20,6 @@ from octopia.pipeline.progress import Stages
 from octopia.pipeline.session import make_session
 from octopia.pipeline.settings import PipelineSettings
 from octopia.pipeline.storage import Storage
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
