@@ -1,7 +1,7 @@
 """Its place makes ``tests/`` importable, so that every test can say ``from support import …``.
 
 It also says who runs what: all tests of the pipeline go to one process, so that there is one Spark to start, and every
-other test to whoever is free.
+other test to whoever is free. How long an example of Hypothesis takes is never a reason to fail.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("octopia", deadline=None)
+settings.load_profile("octopia")
 
 PIPELINE = "tests/pipeline/"
 

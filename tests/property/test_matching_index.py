@@ -100,7 +100,7 @@ class IndexAndScan(RuleBasedStateMachine):
         module_of(self.matchers).FEW = 48
 
 
-IndexAndScan.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+IndexAndScan.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestIndexAndScan = IndexAndScan.TestCase
 
 
@@ -111,9 +111,7 @@ def test_the_plain_kernel_answers_as_the_scan_does() -> None:
             matchers = plain
             pickle = None  # the plain classes have the names of those that are installed
 
-        run_state_machine_as_test(
-            PlainIndexAndScan, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
-        )
+        run_state_machine_as_test(PlainIndexAndScan, settings=settings(max_examples=60, stateful_step_count=40))
 
 
 def told(match: Match) -> tuple[tuple[BrokerId, ...], list[int]]:
@@ -340,3 +338,8 @@ def _set_of_numbers(chance: random.Random) -> Disjunction:
         Predicate("n", Operator.BETWEEN, (first, second)),
     )
     return Disjunction((Filter(tuple(chance.sample(choices, chance.choice((1, 2, 2, 3))))),))
+
+
+@pytest.mark.soak
+def test_long_runs_of_the_index_and_the_scan():
+    run_state_machine_as_test(IndexAndScan, settings=settings(max_examples=2000, stateful_step_count=50))
