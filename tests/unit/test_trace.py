@@ -222,3 +222,18 @@ def test_deliveries_that_come_together_are_rows_like_any_other(tmp_path, sink_ty
         (2, "c0", "c0/0"),
         (2, "c1", "c1/0"),
     ]
+
+
+def test_samples_tell_which_queues_hold_something_and_keep_no_run_alive():
+    scenario = load_scenario(EXAMPLES / "market.toml")
+    sink = RowList()
+    sampled = run_scenario(scenario, detail=Detail.DELIVERIES, keep=False, sinks=[sink], sample_ms=10.0)
+    plain = run_scenario(scenario, detail=Detail.DELIVERIES, keep=False, sinks=[RowList()])
+    assert sampled.world.agenda.now_ms == plain.world.agenda.now_ms
+    rows = [row for row in sink.rows if row.event == "window"]
+    # The slow link of the example: twenty a second, while publications come every 5 ms.
+    assert {(row.broker, row.peer, row.link) for row in rows} == {("lon.0", "lon.1", "ilink")}
+    lengths = [row.queue_length for row in rows]
+    assert max(lengths) == 5
+    assert lengths[-1] == 1
+    assert len({round(row.time_ms % 10, 3) for row in rows}) == 1

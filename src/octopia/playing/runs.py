@@ -51,7 +51,8 @@ DRAFT = ".draft-"
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a workload; ``first`` so many publications (0: all), on an overlay file's links if one is named.
 
-    In an ``uncongested`` run every link counts as free, so that dynamic routing takes static paths.
+    In an ``uncongested`` run every link counts as free, so that dynamic routing takes static paths. With ``sample_ms``,
+    the trace tells every so many milliseconds which queues hold something.
     """
 
     workload: str
@@ -67,13 +68,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     path_selection: PathSelection = PathSelection.LINEAR
     overlay: str = ""
     uncongested: bool = False
+    sample_ms: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what no run can be."""
         if self.detail not in _DETAILS:
             raise UsageError(f"expected a detail of {', '.join(_DETAILS)}, got {self.detail}")
-        if self.first < 0 or self.tau <= 0 or self.window_ms <= 0:
-            raise UsageError("expected first of at least 0, and tau and window_ms above 0, got less")
+        if self.first < 0 or self.sample_ms < 0 or self.tau <= 0 or self.window_ms <= 0:
+            raise UsageError("expected first and sample_ms of at least 0, and tau and window_ms above 0, got less")
 
     def named(self) -> RunSpec:
         """Return the run with an id; without one it is made of what tells runs apart, and a digest of all the rest."""
@@ -183,7 +185,9 @@ def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
     """Play one run in virtual time; its trace and what it assumed go into a folder."""
     workload = load_workload(spec.workload)
     begin = time.perf_counter()
-    play = Play(spec.routing, spec.profile, spec.seed, spec.first, _DETAILS[spec.detail], spec.uncongested)
+    play = Play(
+        spec.routing, spec.profile, spec.seed, spec.first, _DETAILS[spec.detail], spec.uncongested, spec.sample_ms
+    )
     with Parquet(folder / TRACE) as sink:
         run = play_simulated(workload, play, spec.run_id, [sink], overlay_of(spec, workload))
     manifest = manifest_of(spec, run, time.perf_counter() - begin)

@@ -20,7 +20,10 @@ from octopia.trace import TraceSink
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Play:
-    """How a workload is played: ``first`` so many publications, 0 for all; ``uncongested``: with all links free."""
+    """How a workload is played: ``first`` so many publications, 0 for all; ``uncongested``: with all links free.
+
+    With ``sample_ms``, the trace tells every so many milliseconds which queues hold something.
+    """
 
     routing: RoutingSettings
     profile: str = "unit"
@@ -28,6 +31,7 @@ class Play:
     first: int = 0
     detail: Detail = Detail.DELIVERIES
     uncongested: bool = False
+    sample_ms: float = 0.0
 
 
 def play_simulated(
@@ -37,7 +41,14 @@ def play_simulated(
     scenario = scenario_of(workload, play, overlay)
     profile = find_profile(play.profile)
     return run_scenario(
-        scenario, seed=play.seed, profile=profile, detail=play.detail, keep=False, sinks=sinks, run_id=run_id
+        scenario,
+        seed=play.seed,
+        profile=profile,
+        detail=play.detail,
+        keep=False,
+        sinks=sinks,
+        run_id=run_id,
+        sample_ms=play.sample_ms,
     )
 
 

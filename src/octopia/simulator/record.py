@@ -230,6 +230,18 @@ class Tracer:
         for sink in self.sinks:
             sink.deliver(batch)
 
+    def sample(self, brokers: Iterable[Broker], now_ms: float) -> None:
+        """Write a row for each queue to a neighbour that holds something."""
+        for broker in brokers:
+            for peer, status in broker.link_status_table(now_ms).items():
+                if status.queue_length:
+                    row = self._row(Event.WINDOW, str(broker.id), now_ms)
+                    row.peer = str(peer)
+                    row.link = LinkKind.ALINK if peer.cluster == broker.id.cluster else LinkKind.ILINK
+                    row.queue_length = status.queue_length
+                    row.value = (1 + status.entered) / (1 + status.left)
+                    self._write(row)
+
     def finish(self, brokers: Iterable[Broker], now_ms: float) -> None:
         """Write the totals that an audit wants and the rows do not add up to: sizes of tables, messages by kind."""
         for broker in brokers if self.for_audit else ():

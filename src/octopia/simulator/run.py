@@ -47,7 +47,7 @@ from octopia.scenario import (
     UnsubscribeItem,
 )
 from octopia.settings import Algorithm
-from octopia.simulator.agenda import to_ns
+from octopia.simulator.agenda import Priority, to_ns
 from octopia.simulator.checkers import Ledger, journey_complaints
 from octopia.simulator.profiles import Profile, find_profile
 from octopia.simulator.record import Names, Recorder, Refusal, Tracer
@@ -154,6 +154,7 @@ def run_scenario(
     sinks: Sequence[TraceSink] = (),
     observers: Sequence[Observer] = (),
     run_id: str | None = None,
+    sample_ms: float = 0.0,
 ) -> Run:
     """Run a scenario to its end; ``check`` tests the invariants of every broker after every step.
 
@@ -161,8 +162,11 @@ def run_scenario(
     of no more than ``detail`` asks for. The trace ends with totals, so that nothing of it needs counting. Unless the
     scenario slows clients down, a delivery then takes a client's delay and none of its bandwidth, and all deliveries of
     a publication at a broker are one event.
+
+    With ``sample_ms``, the trace tells every so many milliseconds of the events which queues hold something.
     """
-    script = _Script(scenario, seed, profile, detail, keep, sinks, observers, run_id)
+    telling = _Telling(detail, keep, sinks, run_id, sample_ms)
+    script = _Script(scenario, seed, profile, telling, observers)
     script.world.checking = check
     script.play()
     return script.result()
@@ -221,6 +225,17 @@ class _Confirmations:
         """Ignore deliveries."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Telling:
+    """What a run tells, to whom, and under which name."""
+
+    detail: Detail
+    keep: bool
+    sinks: Sequence[TraceSink]
+    run_id: str | None
+    sample_ms: float
+
+
 class _Script:
     """Plays a scenario in a world."""
 
@@ -229,28 +244,26 @@ class _Script:
         scenario: Scenario,
         seed: int | None,
         profile: Profile | None,
-        detail: Detail,
-        keep: bool,
-        sinks: Sequence[TraceSink],
+        telling: _Telling,
         observers: Sequence[Observer],
-        run_id: str | None,
     ):
         self._scenario = scenario
         self._profile = profile or find_profile(scenario.simulator.profile)
         self._seed = scenario.simulator.seed if seed is None else seed
         self._names = Names()
-        self._recorder = Recorder(self._names, keep)
+        self._recorder = Recorder(self._names, telling.keep)
         self._ledger = Ledger()
-        self._tracers = [self._tracer(sinks, detail, run_id)] if sinks else []
+        self._telling = telling
+        self._tracers = [self._tracer()] if telling.sinks else []
         scot = scenario.overlay.scot
         # The results tell of hops, so brokers do too, even where the trace leaves them out.
-        detail = max(detail, Detail.HOPS if keep else Detail.DELIVERIES)
+        detail = max(telling.detail, Detail.HOPS if telling.keep else Detail.DELIVERIES)
         settings = BrokerSettings(
             scenario.routing,
             hop_limit=hop_limit_of(scenario),
             queue_capacity=scenario.simulator.queue_capacity,
             client_queue_limit=scenario.simulator.client_queue_limit,
-            delivers_together=not keep and self._clients_are_never_slow(),
+            delivers_together=not telling.keep and self._clients_are_never_slow(),
             detail=detail,
         )
         environment = environment_of(scenario, self._profile, self._seed)
@@ -298,6 +311,8 @@ class _Script:
     def _play_events(self) -> None:
         """Let timed events happen at their times, counted from here, and all others after what came before."""
         start_ns = settled_ns = self.world.agenda.now_ns
+        if self._telling.sample_ms:
+            self._sample(None)
         for event in self._scenario.events:
             if event.at_ms is not None:
                 self.world.at(start_ns + to_ns(event.at_ms), self._do, event.item)
@@ -310,14 +325,24 @@ class _Script:
                 settled_ns = self.world.agenda.now_ns
         self._settle()
 
+    def _sample(self, _: None) -> None:
+        """Let the trace tell which queues hold something, now and again; nothing waits for that."""
+        agenda = self.world.agenda
+        for tracer in self._tracers:
+            tracer.sample(self.world.brokers.values(), agenda.now_ms)
+        next_ns = agenda.now_ns + to_ns(self._telling.sample_ms)
+        agenda.enter(next_ns, Priority.TIMER, self._sample, None, background=True)
+
     def _settle(self) -> None:
         self.world.run()
         self._ledger.settle()
 
-    def _tracer(self, sinks: Sequence[TraceSink], level: Detail, run_id: str | None) -> Tracer:
-        algorithm = self._scenario.routing.algorithm.value
-        run_id = run_id or f"{self._scenario.name}-{algorithm}-{self._seed}"
-        return Tracer(self._names, run_id, algorithm, self._profile, sinks, level, for_audit=not self._recorder.keep)
+    def _tracer(self) -> Tracer:
+        telling, algorithm = self._telling, self._scenario.routing.algorithm.value
+        run_id = telling.run_id or f"{self._scenario.name}-{algorithm}-{self._seed}"
+        return Tracer(
+            self._names, run_id, algorithm, self._profile, telling.sinks, telling.detail, for_audit=not telling.keep
+        )
 
     def _shape_links(self) -> None:
         for (source, target), shape in self._scenario.overlay.shapes.items():
