@@ -1,0 +1,244 @@
+"""How two systems or algorithms are compared: runs are paired by what they have in common, then averaged.
+
+A ratio is the mean of one side over the mean of the other, over the runs that both sides have. A run without its
+counterpart is left out and counted. Functions here make the ``compute`` of claims; what they give is none where
+nothing was run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from octopia.experiments.paper.tables import Run, SequenceRow, Tables, key_of, side_of
+
+SAME_DELAY = 0.01
+"""Two runs perform the same if their mean delays differ by less than this share of the larger."""
+SAME_MAXIMUM = 0.1
+"""Two maximum delays are the same if they differ by less than this share of the larger."""
+SHRINKING = 0.1
+"""A difference shrinks if it loses at least this share of itself."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ours:
+    """What we found for a claim: as people read it, as a number, and what to know about it."""
+
+    text: str
+    value: float
+    comment: str = ""
+
+
+Compute = Callable[[Tables], Ours | None]
+Show = Callable[[float, float], str]
+Sides = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pair:
+    """Both sides of a comparison in runs of the same key; none where there is no such value."""
+
+    key: tuple[int, ...]
+    subject: float | None
+    base: float | None
+
+
+def pairs_of(rows: Sequence[Run], column: str, subjects: Sides, bases: Sides) -> tuple[list[Pair], int]:
+    """Return the pairs in the order of their keys, and how many keys had not all sides."""
+    cells: dict[tuple[int, ...], dict[str, float | None]] = {}
+    for row in rows:
+        if side_of(row) in (*subjects, *bases):
+            cells.setdefault(key_of(row), {})[side_of(row)] = getattr(row, column)
+    whole = {key: sides for key, sides in sorted(cells.items()) if all(side in sides for side in (*subjects, *bases))}
+    pairs = [Pair(key, _mean_of(sides, subjects), _mean_of(sides, bases)) for key, sides in whole.items()]
+    return pairs, len(cells) - len(whole)
+
+
+def ratio(study: str, column: str, subjects: Sides, bases: Sides, show: Show) -> Compute:
+    """Compare the means of a column: the subjects over the bases."""
+
+    def compute(tables: Tables) -> Ours | None:
+        pairs, alone = pairs_of(getattr(tables, study), column, subjects, bases)
+        known = [(pair.subject, pair.base) for pair in pairs if pair.subject is not None and pair.base is not None]
+        if not known:
+            return None
+        subject, base = fmean(each[0] for each in known), fmean(each[1] for each in known)
+        return Ours(show(subject, base), _over(subject, base), _joined(_spread(known, show), _left_out(alone)))
+
+    return compute
+
+
+def shrinking(study: str, column: str, larger: Sides, smaller: Sides) -> Compute:
+    """Tell whether the difference is less with the most clients than with the fewest; positive if it is."""
+
+    def compute(tables: Tables) -> Ours | None:
+        pairs, _ = pairs_of(getattr(tables, study), column, larger, smaller)
+        sizes = sorted({pair.key[0] for pair in pairs})
+        if len(sizes) < 2:
+            return None
+        first, last = (_gap([pair for pair in pairs if pair.key[0] == size]) for size in (sizes[0], sizes[-1]))
+        text = f"{percent(first)} at {sizes[0]:,}, {percent(last)} at {sizes[-1]:,}"
+        return Ours(text, min(first, (1 - SHRINKING) * first - abs(last)))
+
+    return compute
+
+
+def seconds_before(earlier: Sides, later: Sides) -> Compute:
+    """Return by how many seconds one side is stable before the other; infinite where the other never is."""
+
+    def compute(tables: Tables) -> Ours | None:
+        pairs, alone = pairs_of(tables.bursts, "stable_ms", earlier, later)
+        if not pairs:
+            return None
+        both = [pair.base - pair.subject for pair in pairs if pair.subject is not None and pair.base is not None]
+        only_earlier = sum(pair.subject is not None and pair.base is None for pair in pairs)
+        only_later = sum(pair.subject is None and pair.base is not None for pair in pairs)
+        counts = ""
+        if len(both) < len(pairs):
+            counts = f"of {len(pairs)} pairs both were stable in {len(both)}, only the first in {only_earlier}, "
+            counts += f"only the second in {only_later}"
+        if not both:
+            return _one_sided(only_earlier - only_later, counts)
+        mean_s = fmean(both) / 1000
+        text = f"{mean_s:.1f} s before" if mean_s >= 0 else f"{-mean_s:.1f} s after"
+        return Ours(text, mean_s, _joined(counts, _left_out(alone)))
+
+    return compute
+
+
+def same_maximum_s(one: str, other: str) -> Compute:
+    """Return how long the maximum delays of two algorithms stay the same, in seconds."""
+
+    def compute(tables: Tables) -> Ours | None:
+        curves: dict[tuple[int, ...], dict[str, dict[int, SequenceRow]]] = {}
+        for row in tables.sequences:
+            curves.setdefault(key_of(row), {}).setdefault(side_of(row), {})[row.sequence] = row
+        both = [sides for _, sides in sorted(curves.items()) if one in sides and other in sides]
+        if not both:
+            return None
+        parted_s = [_parted_ms(sides[one], sides[other]) / 1000 for sides in both]
+        comment = f"maxima within {SAME_MAXIMUM:.0%} count as the same"
+        return Ours(f"{fmean(parted_s):.1f} s", fmean(parted_s), comment)
+
+    return compute
+
+
+def kept_uncongested_s(algorithm: str) -> Compute:
+    """Return the time from congestion to stability: until stable, less the time that a target link was congested."""
+
+    def compute(tables: Tables) -> Ours | None:
+        rows = [row for row in tables.bursts if row.algorithm == algorithm]
+        if not rows:
+            return None
+        kept_s = [(row.stable_ms - row.congested_ms) / 1000 for row in rows if row.stable_ms is not None]
+        if not kept_s:
+            return Ours("never stable", 0.0)
+        comment = "" if len(kept_s) == len(rows) else f"{len(rows) - len(kept_s)} of {len(rows)} runs were never stable"
+        return Ours(f"{fmean(kept_s):.1f} s", fmean(kept_s), comment)
+
+    return compute
+
+
+def share_of_runs(wins: Callable[[float, float], bool], one: str, other: str) -> Compute:
+    """Return the share of burst runs for which ``wins`` holds of both mean publication delays."""
+
+    def compute(tables: Tables) -> Ours | None:
+        pairs, alone = pairs_of(tables.bursts, "publication_delay_ms", (one,), (other,))
+        if not pairs:
+            return None
+        won = sum(wins(pair.subject or 0.0, pair.base or 0.0) for pair in pairs)
+        comment = f"{won} of {len(pairs)} runs; delays within {SAME_DELAY:.0%} count as the same"
+        return Ours(f"{won / len(pairs):.0%} of runs", won / len(pairs), _joined(comment, _left_out(alone)))
+
+    return compute
+
+
+def is_less(one: float, other: float) -> bool:
+    """Tell whether one delay is less than the other, by more than counts as the same."""
+    return one < other and not is_same(one, other)
+
+
+def is_same(one: float, other: float) -> bool:
+    """Tell whether two delays count as the same."""
+    return abs(one - other) <= SAME_DELAY * max(one, other)
+
+
+def change(more: str, less: str) -> Show:
+    """Show a ratio as a change: 12.5% more, 3% less."""
+
+    def show(subject: float, base: float) -> str:
+        value = _over(subject, base) - 1
+        if math.isinf(value) or abs(value) < 5e-6:
+            return "no difference" if math.isfinite(value) else f"{subject:g} against 0"
+        return f"{percent(abs(value))} {more if value > 0 else less}"
+
+    return show
+
+
+def times(subject: float, base: float) -> str:
+    """Show a ratio as it is."""
+    return f"{_over(subject, base):.1f} times"
+
+
+def shares(subject: float, base: float) -> str:
+    """Show two shares beside each other."""
+    return f"{percent(subject)} against {percent(base)}"
+
+
+def percent(share: float) -> str:
+    """Show a share in percent with about three digits, also where it is very small."""
+    value = abs(share) * 100
+    digits = 0 if value >= 99.95 or not value else 1 if value >= 1 else 2 if value >= 0.1 else 3
+    return f"{share * 100:.{digits}f}%"
+
+
+def _over(subject: float, base: float) -> float:
+    if base:
+        return subject / base
+    return math.inf if subject else 1.0
+
+
+def _mean_of(sides: dict[str, float | None], wanted: Sides) -> float | None:
+    values = [sides[side] for side in wanted]
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _gap(pairs: Sequence[Pair]) -> float:
+    return _over(fmean(pair.subject or 0.0 for pair in pairs), fmean(pair.base or 0.0 for pair in pairs)) - 1
+
+
+def _spread(known: Sequence[tuple[float, float]], show: Show) -> str:
+    if len(known) == 1:
+        return "1 pair of runs"
+    low, *_, high = (show(*each) for each in sorted(known, key=lambda each: _over(*each)))
+    return f"{len(known)} pairs of runs, {'all the same' if low == high else f'from {low} to {high}'}"
+
+
+def _left_out(alone: int) -> str:
+    return f"{alone} without a counterpart left out" if alone else ""
+
+
+def _one_sided(lead: int, counts: str) -> Ours:
+    """Judge where no pair had both sides stable."""
+    if not lead:
+        return Ours("no difference to measure", 0.0, counts)
+    text = "only the first became stable" if lead > 0 else "only the second became stable"
+    return Ours(text, math.copysign(math.inf, lead), counts)
+
+
+def _parted_ms(one: dict[int, SequenceRow], other: dict[int, SequenceRow]) -> float:
+    """Return when two curves part; the end of the shorter one if they never do."""
+    time_ms = 0.0
+    for sequence in sorted(one.keys() & other.keys()):
+        low, high = sorted((one[sequence].delay_ms_max, other[sequence].delay_ms_max))
+        if high - low > SAME_MAXIMUM * high:
+            break
+        time_ms = min(one[sequence].time_ms, other[sequence].time_ms)
+    return time_ms
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

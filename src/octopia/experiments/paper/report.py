@@ -1,0 +1,199 @@
+"""The report of the paper's evaluation: what was run, every claim with our number beside it, figures, audits.
+
+It is a function of tables and a manifest. The manifest may have any keys; ``again`` is what to type to run it again,
+and what stands under ``CLOCK_KEYS`` is shown with the other measurements of the clock, at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from octopia.experiments.paper.figures import FigureFile
+from octopia.experiments.paper.judging import RULE, Claim, Judged, Verdict, judge
+from octopia.experiments.paper.page import (
+    Block,
+    Cell,
+    Commands,
+    Grid,
+    Heading,
+    Paragraph,
+    Picture,
+    cells,
+    to_html,
+    to_markdown,
+    without_clock,
+)
+from octopia.experiments.paper.sizes import StudySize, sizes_of, some
+from octopia.experiments.paper.tables import AuditRow, BurstRow, SensitivityRow, Tables
+
+__all__ = ["CLOCK_KEYS", "write_report", "without_clock"]
+
+CLOCK_KEYS = ("clock", "started", "finished", "seconds")
+AGAIN = ("octopia paper",)
+
+_TITLE = "The paper's evaluation, with our numbers beside it"
+_VIRTUAL = (
+    "Delays are virtual time under the stated profile, whose costs are assumptions. Matching and path selection are "
+    "measured on the real code, by the clock of this machine, and differ from run to run."
+)
+
+
+def write_report(
+    folder: Path,
+    tables: Tables,
+    claims: Sequence[Claim],
+    figures: Sequence[FigureFile],
+    manifest: Mapping[str, object],
+    sensitivity: Sequence[SensitivityRow],
+    audits: Sequence[AuditRow] = (),
+) -> tuple[Path, Path]:
+    """Write report.md and report.html into the folder, and return both."""
+    judged = judge(claims, tables)
+    blocks = [
+        Heading(_TITLE, 1),
+        *_summary(judged),
+        *_what_was_run(tables, manifest),
+        *_claims(judged, sizes_of(tables)),
+        *_figures(figures, folder),
+        *_sensitivity(sensitivity),
+        *_audits(audits),
+        Heading("How to run it again"),
+        Commands(_again(manifest)),
+        *_by_clock(tables, manifest),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    markdown, page = folder / "report.md", folder / "report.html"
+    markdown.write_text(to_markdown(blocks), encoding="utf-8")
+    page.write_text(to_html(_TITLE, blocks), encoding="utf-8")
+    return markdown, page
+
+
+def _summary(judged: Sequence[Judged]) -> Iterator[Block]:
+    # Verdicts on what was measured may change from run to run, and with them the counts.
+    yield Paragraph(f"Of {len(judged)} claims {_counts(judged)}.", by_clock=True)
+    measured = [each for each in judged if each.claim.by_clock]
+    virtual = [each for each in judged if not each.claim.by_clock]
+    yield Paragraph(f"Counted or in virtual time, {len(virtual)}: {_counts(virtual)}.")
+    yield Paragraph(f"By the clock of this machine, {len(measured)}: {_counts(measured)}.", by_clock=True)
+
+
+def _counts(judged: Sequence[Judged]) -> str:
+    found = Counter(each.verdict for each in judged)
+    names = {
+        Verdict.AGREES: "agree",
+        Verdict.SAME_DIRECTION: "point in the same direction",
+        Verdict.DIFFERS: "differ",
+        Verdict.NOT_RUN: "were not run",
+    }
+    return ", ".join(f"{found[verdict]} {name}" for verdict, name in names.items())
+
+
+def _what_was_run(tables: Tables, manifest: Mapping[str, object]) -> Iterator[Block]:
+    yield Heading("What was run")
+    yield Paragraph(_VIRTUAL)
+    sizes = [size for name, size in sizes_of(tables).items() if name != "sequences"]
+    yield Grid(
+        ("Study", "Ours", "The paper's", "At full size"),
+        [cells(size.study, size.ran, size.paper, "yes" if size.full else "no") for size in sizes],
+    )
+    told = {key: value for key, value in manifest.items() if key not in (*CLOCK_KEYS, "again")}
+    if told:
+        yield Grid(("Setting", "Value"), [cells(*pair) for pair in _flat(told)])
+
+
+def _claims(judged: Sequence[Judged], sizes: Mapping[str, StudySize]) -> Iterator[Block]:
+    yield Heading("Claims")
+    yield Paragraph(RULE)
+    rows = [_claim_row(each, sizes[each.claim.study]) for each in judged]
+    yield Grid(("Figure", "Claim", "The paper", "Ours", "Verdict", "Why it may differ"), rows)
+
+
+def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
+    claim, ours = judged.claim, judged.ours
+    text = "" if ours is None else ours.text
+    notes = [] if ours is None else [ours.comment, "" if size.full else "not at full size"]
+    if any(notes):
+        text += f" ({'; '.join(note for note in notes if note)})"
+    return [
+        *cells(claim.figure, claim.sentence, claim.paper),
+        Cell(text, claim.by_clock),
+        Cell(judged.verdict.value, claim.by_clock, f"verdict {judged.verdict.value.replace(' ', '-')}"),
+        Cell(claim.expected_to_differ),
+    ]
+
+
+def _figures(figures: Sequence[FigureFile], folder: Path) -> Iterator[Block]:
+    yield Heading("Figures")
+    if not figures:
+        yield Paragraph("None was drawn.")
+    for figure in figures:
+        note = f"{figure.note} Measured by the clock." if figure.by_clock else figure.note
+        yield Picture(figure.title, _relative(figure.png, folder), _relative(figure.svg, folder), note)
+
+
+def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
+    yield Heading("What hangs on the cost model")
+    if not rows:
+        yield Paragraph("Not run.")
+        return
+    yield Paragraph("One assumption is changed at a time; a result that changes with it hangs on it.")
+    shown = [cells(row.parameter, row.value, row.quantity, row.result) for row in rows]
+    yield Grid(("Assumption", "Changed to", "Result", "Becomes"), shown)
+
+
+def _audits(audits: Sequence[AuditRow]) -> Iterator[Block]:
+    yield Heading("Audit")
+    if not audits:
+        yield Paragraph("Not run.")
+        return
+    missing, unwanted, duplicate = (
+        sum(getattr(row, column) for row in audits) for column in ("missing", "unwanted", "duplicate")
+    )
+    deliveries = f"{sum(row.deliveries for row in audits):,} deliveries of {some(len(audits), 'run')}"
+    found = f"{missing:,} missing, {unwanted:,} unwanted, {duplicate:,} duplicate"
+    yield Paragraph(f"{deliveries} were compared with the truth: {found}.")
+    shown = [cells(row.run, row.deliveries, row.missing, row.unwanted, row.duplicate) for row in audits]
+    yield Grid(("Run", "Deliveries", "Missing", "Unwanted", "Duplicate"), shown)
+
+
+def _again(manifest: Mapping[str, object]) -> tuple[str, ...]:
+    again = manifest.get("again", AGAIN)
+    return tuple(map(str, again)) if isinstance(again, list | tuple) else (str(again),)
+
+
+def _by_clock(tables: Tables, manifest: Mapping[str, object]) -> Iterator[Block]:
+    yield Heading("By the clock")
+    told = {key: manifest[key] for key in CLOCK_KEYS if key in manifest}
+    if told:
+        yield Grid(("What", "Value"), [cells(*pair) for pair in _flat(told)], by_clock=True)
+    if tables.bursts:
+        yield Paragraph("How long the runs of the burst study took:")
+        header = ("Rate a minute", "Algorithm", "Runs", "Seconds a run, mean")
+        yield Grid(header, [*_burst_times(tables.bursts)], by_clock=True)
+
+
+def _burst_times(rows: Sequence[BurstRow]) -> Iterator[list[Cell]]:
+    times_s: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        times_s.setdefault((row.rate_per_minute, row.algorithm), []).append(row.seconds)
+    for (rate, algorithm), each_s in times_s.items():
+        yield cells(rate, algorithm, len(each_s), f"{fmean(each_s):.1f}")
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield keys and values; those of tables within get a dotted key."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple):
+            yield f"{prefix}{key}", ", ".join(map(str, value))
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()

@@ -1,0 +1,270 @@
+"""Claims on tables made by hand, whose answers are known."""
+
+import dataclasses
+import math
+
+import pytest
+
+from octopia.errors import InvalidData
+from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours, Verdict, judge, verdict_of
+from octopia.experiments.paper.comparing import percent
+from octopia.experiments.paper.judging import Judged
+from octopia.experiments.paper.sizes import sizes_of
+from octopia.experiments.paper.tables import (
+    BurstRow,
+    CostRow,
+    DeliveryRow,
+    PublisherRow,
+    SequenceRow,
+    SubscriberRow,
+    Tables,
+)
+
+PUBLISHERS = (
+    PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0.0),
+    PublisherRow(100, "TID", 1, 100, 3.66, 100.0, 21_700, 162 / 217),
+)
+SUBSCRIBERS = (
+    SubscriberRow(1_000, "OctopiA", 1, 1_000, 6.6, 100.0, 1_325),
+    SubscriberRow(1_000, "TID", 1, 1_000, 10.0, 67.0, 1_000),
+)
+DELIVERY = (
+    DeliveryRow(1_000, "static", 1, 10, 0.992, 90),
+    DeliveryRow(1_000, "dynamic", 1, 10, 1.0, 90),
+    DeliveryRow(1_000, "tid-static", 1, 10, 2.0, 100),
+    DeliveryRow(1_000, "tid-dynamic", 1, 10, 2.0, 100),
+    DeliveryRow(10_000, "static", 1, 10, 0.992, 99),
+    DeliveryRow(10_000, "dynamic", 1, 10, 1.0, 99),
+    DeliveryRow(10_000, "tid-static", 1, 10, 2.0, 100),
+    DeliveryRow(10_000, "tid-dynamic", 1, 10, 2.0, 100),
+)
+COSTS = (
+    CostRow(1_000, "static", 10, 12.0, 1.0, 1.0),
+    CostRow(1_000, "dynamic", 10, 12.0, 1.0, 1.07),
+    CostRow(1_000, "tid-static", 10, 10.0, 2.0, 2.0),
+    CostRow(1_000, "tid-dynamic", 10, 10.0, 2.0, 14.0),
+    CostRow(2_000, "static", 10, 21.0, 1.0, 1.0),
+    CostRow(2_000, "dynamic", 10, 21.0, 1.0, 1.07),
+    CostRow(2_000, "tid-static", 10, 20.0, 2.0, 2.0),
+    CostRow(2_000, "tid-dynamic", 10, 20.0, 2.0, 14.0),
+)
+
+
+def burst(algorithm: str, delay_ms: float, stable_ms: float | None, seed: int = 1, **changes) -> BurstRow:
+    row = BurstRow(100_000, algorithm, seed, 150_000, 10, delay_ms, 0.48, stable_ms, 10.0, 10_000, 100_000.0, 1.0)
+    return dataclasses.replace(row, **changes)
+
+
+BURSTS = (
+    burst("static", 500.0, 200_000.0),
+    burst("dynamic", 420.0, 165_000.0, publication_messages=10_004, share_below_1s=0.51, queue_length_mean=6.8),
+    burst("tid-static", 917.0, 390_000.0),
+    burst("tid-dynamic", 1_082.0, 405_000.0),
+)
+SEQUENCES = tuple(
+    SequenceRow(100_000, algorithm, 1, number, delay_ms, 50_000.0 * (number + 1))
+    for algorithm, delays_ms in {"static": (1.0, 2.0, 3.0, 4.0), "dynamic": (1.05, 2.0, 2.9, 2.0)}.items()
+    for number, delay_ms in enumerate(delays_ms)
+)
+ALL = Tables(PUBLISHERS, SUBSCRIBERS, DELIVERY, COSTS, BURSTS, SEQUENCES)
+
+
+def found(paper: str, tables: Tables = ALL, sentence: str = "") -> Judged:
+    [one] = [each for each in judge(CLAIMS, tables) if each.claim.paper == paper and sentence in each.claim.sentence]
+    return one
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        ("3 against 217", "3 against 217", Verdict.AGREES),
+        ("4 against 56: -92.9%", "4 against 56: -92.9%", Verdict.AGREES),
+        ("266% higher", "266% higher", Verdict.AGREES),
+        ("93% smaller", "92.9% smaller", Verdict.AGREES),
+        ("88.5 times", "72.3 times", Verdict.AGREES),
+        ("up to 80% of messages", "74.7% of messages", Verdict.AGREES),
+        ("33% smaller", "33.0% smaller", Verdict.AGREES),
+        ("32.5% more", "32.5% more", Verdict.AGREES),
+        ("34% less", "34.0% less", Verdict.AGREES),
+        ("25% less", "50.2% less", Verdict.SAME_DIRECTION),
+        ("0.8% less", "0.80% less", Verdict.AGREES),
+        ("0.6% less", "no difference", Verdict.DIFFERS),
+        ("11% higher", "10.0% higher", Verdict.AGREES),
+        ("4.5% fewer", "5.5% fewer", Verdict.AGREES),
+        ("1230% higher", "1208% higher", Verdict.AGREES),
+        ("600% higher", "600% higher", Verdict.AGREES),
+        ("7% higher", "7.0% higher", Verdict.AGREES),
+        ("35 s before", "35.0 s before", Verdict.AGREES),
+        ("157 s", "150.0 s", Verdict.AGREES),
+        ("60 s", "65.0 s", Verdict.AGREES),
+        ("0.04% more", "0.040% more", Verdict.AGREES),
+        ("32% less", "32.0% less", Verdict.AGREES),
+        ("51% against 48%", "51.0% against 48.0%", Verdict.AGREES),
+        ("65% of runs", "100% of runs", Verdict.SAME_DIRECTION),
+        ("25% of runs", "0% of runs", Verdict.SAME_DIRECTION),
+        ("10% of runs", "0% of runs", Verdict.AGREES),
+        ("18% higher", "18.0% higher", Verdict.AGREES),
+        ("54% less", "54.0% less", Verdict.AGREES),
+        ("15 s before", "15.0 s before", Verdict.AGREES),
+        ("200 s before", "215.0 s before", Verdict.AGREES),
+    ],
+)
+def test_a_claim_on_known_tables(paper: str, ours: str, verdict: Verdict):
+    one = found(paper)
+    assert one.ours is not None
+    assert (one.ours.text, one.verdict) == (ours, verdict)
+
+
+def test_differences_that_shrink():
+    matching, messages = found("shrinks", sentence="matching"), found("shrinks", sentence="messages")
+    assert (matching.ours.text, matching.verdict) == ("20.0% at 1,000, 5.0% at 2,000", Verdict.AGREES)
+    assert (messages.ours.text, messages.verdict) == ("11.1% at 1,000, 1.0% at 10,000", Verdict.AGREES)
+    reversed_sizes = tuple(dataclasses.replace(row, subscribers=3_000 - row.subscribers) for row in COSTS)
+    assert found("shrinks", Tables(costs=reversed_sizes), "matching").verdict is Verdict.DIFFERS
+
+
+def test_a_difference_that_is_the_other_way_round_does_not_shrink():
+    names = {"static": "tid-static", "dynamic": "tid-dynamic", "tid-static": "static", "tid-dynamic": "dynamic"}
+    swapped = tuple(dataclasses.replace(row, algorithm=names[row.algorithm]) for row in COSTS)
+    assert found("shrinks", Tables(costs=swapped), "matching").verdict is Verdict.DIFFERS
+
+
+def test_a_difference_that_hardly_shrinks_does_not_count():
+    nearly = tuple(dataclasses.replace(row, match_us=11.95) if row.match_us == 12.0 else row for row in COSTS[:4])
+    later = tuple(dataclasses.replace(row, subscribers=2_000) for row in nearly)
+    assert found("shrinks", Tables(costs=(*COSTS[:4], *later)), "matching").verdict is Verdict.DIFFERS
+
+
+def test_a_name_that_nobody_has_is_refused():
+    wrong = dataclasses.replace(PUBLISHERS[0], system="static")
+    with pytest.raises(InvalidData, match='expected one of OctopiA, TID in a PublisherRow, got "static"'):
+        judge(CLAIMS, Tables(publishers=(wrong,)))
+
+
+def test_one_size_shows_no_trend():
+    assert found("shrinks", Tables(costs=COSTS[:4]), "matching").verdict is Verdict.NOT_RUN
+
+
+def test_what_was_not_run_is_said_for_every_claim():
+    assert {each.verdict for each in judge(CLAIMS, Tables())} == {Verdict.NOT_RUN}
+    assert all(each.ours is None for each in judge(CLAIMS, Tables()))
+
+
+def test_one_system_alone_proves_nothing():
+    tables = Tables(PUBLISHERS[:1], SUBSCRIBERS[:1], DELIVERY[:1], COSTS[:1], BURSTS[:1], SEQUENCES[:1])
+    assert {each.verdict for each in judge(CLAIMS, tables)} == {Verdict.NOT_RUN}
+
+
+def test_a_study_that_was_run_leaves_the_others_not_run():
+    judged = judge(CLAIMS, Tables(publishers=PUBLISHERS))
+    assert {each.claim.study for each in judged if each.verdict is not Verdict.NOT_RUN} == {"publishers"}
+    assert sum(each.verdict is not Verdict.NOT_RUN for each in judged) == 6
+
+
+def test_runs_are_paired_by_size_and_seed_then_averaged():
+    more = (
+        PublisherRow(200, "OctopiA", 1, 200, 1.0, 14.0, 600, 0.0),
+        PublisherRow(200, "TID", 1, 200, 5.0, 200.0, 43_400, 0.7),
+        PublisherRow(300, "TID", 1, 300, 99.0, 300.0, 65_100, 0.7),
+    )
+    one = found("266% higher", Tables(publishers=(*PUBLISHERS, *more)))
+    assert one.ours.value == pytest.approx((3.66 + 5.0) / 2)
+    assert one.ours.comment == "2 pairs of runs, from 266% higher to 400% higher; 1 without a counterpart left out"
+
+
+@pytest.mark.parametrize(
+    ("static_ms", "dynamic_ms", "text", "verdict"),
+    [
+        (None, 100_000.0, "only the first became stable", Verdict.SAME_DIRECTION),
+        (100_000.0, None, "only the second became stable", Verdict.DIFFERS),
+        (None, None, "no difference to measure", Verdict.DIFFERS),
+        (100_000.0, 140_000.0, "40.0 s after", Verdict.DIFFERS),
+        (100_000.0, 99_000.0, "1.0 s before", Verdict.SAME_DIRECTION),
+    ],
+)
+def test_which_is_stable_first(static_ms: float | None, dynamic_ms: float | None, text: str, verdict: Verdict):
+    one = found("35 s before", Tables(bursts=(burst("static", 1.0, static_ms), burst("dynamic", 1.0, dynamic_ms))))
+    assert (one.ours.text, one.verdict) == (text, verdict)
+
+
+def test_pairs_in_which_one_is_never_stable_are_counted():
+    second = (burst("static", 1.0, None, seed=2), burst("dynamic", 1.0, 1.0, seed=2))
+    one = found("35 s before", Tables(bursts=(*BURSTS, *second)))
+    assert one.ours.value == 35.0
+    assert one.ours.comment == "of 2 pairs both were stable in 1, only the first in 1, only the second in 0"
+
+
+def test_runs_that_are_never_stable_keep_nothing():
+    one = found("60 s", Tables(bursts=(burst("dynamic", 1.0, None),)))
+    assert (one.ours.text, one.verdict) == ("never stable", Verdict.DIFFERS)
+
+
+def test_delays_within_one_percent_are_the_same():
+    rows = [(100.0, 100.9), (100.0, 102.0), (102.0, 100.0), (100.0, 110.0)]
+    runs = [
+        burst(algorithm, delay_ms, 1.0, seed=seed)
+        for seed, delays in enumerate(rows)
+        for algorithm, delay_ms in zip(("tid-static", "tid-dynamic"), delays, strict=True)
+    ]
+    tables = Tables(bursts=tuple(runs))
+    assert [found(f"{share}% of runs", tables).ours.value for share in (65, 25, 10)] == [0.5, 0.25, 0.25]
+
+
+def test_curves_that_part_at_once_are_never_the_same():
+    rows = (SequenceRow(1, "static", 1, 0, 10.0, 5_000.0), SequenceRow(1, "dynamic", 1, 0, 5.0, 5_000.0))
+    one = found("157 s", Tables(sequences=rows))
+    assert (one.ours.value, one.verdict) == (0.0, Verdict.DIFFERS)
+
+
+def claim(value: float, measure: Measure) -> Claim:
+    return Claim("Fig. 1", "It is so.", "text", value, measure, "publishers", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        (3.66, 2.78, Verdict.AGREES),
+        (3.66, 2.7, Verdict.SAME_DIRECTION),
+        (3.66, 1.0, Verdict.DIFFERS),
+        (3.66, 0.5, Verdict.DIFFERS),
+        (0.07, 0.1, Verdict.AGREES),
+        (0.07, 0.38, Verdict.SAME_DIRECTION),
+        (0.07, 0.0, Verdict.SAME_DIRECTION),
+        (0.07, 1.2, Verdict.DIFFERS),
+        (1.0004, 1.0007, Verdict.SAME_DIRECTION),
+        (1.0004, math.inf, Verdict.SAME_DIRECTION),
+    ],
+)
+def test_ratios_are_judged_by_how_much_more(paper: float, ours: float, verdict: Verdict):
+    assert verdict_of(claim(paper, Measure.RATIO), Ours("", ours)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [(0.65, 0.56, Verdict.AGREES), (0.65, 0.9, Verdict.SAME_DIRECTION), (0.65, 0.4, Verdict.DIFFERS)],
+)
+def test_shares_are_judged_by_points(paper: float, ours: float, verdict: Verdict):
+    assert verdict_of(claim(paper, Measure.SHARE), Ours("", ours)) is verdict
+
+
+def test_only_costs_are_measured_by_the_clock():
+    assert {each.study for each in CLAIMS if each.by_clock} == {"costs"}
+    assert sum(each.by_clock for each in CLAIMS) == 5
+
+
+def test_percentages_have_about_three_digits():
+    assert [percent(share) for share in (12.3, 0.925, 0.0123, 0.0012, 0.00004, 0.0)] == [
+        "1230%", "92.5%", "1.2%", "0.12%", "0.004%", "0%",
+    ]  # fmt: skip
+
+
+def test_a_study_says_whether_it_was_run_at_full_size():
+    sizes = sizes_of(ALL)
+    assert (sizes["publishers"].ran, sizes["publishers"].full) == ("100 publishers, 1 seed", False)
+    assert (sizes["delivery"].ran, sizes["delivery"].full) == ("1,000 to 10,000 subscribers, 1 seed", True)
+    assert sizes["bursts"].ran == "100K a minute, 150,000 publications, 1 seed"
+    assert not sizes["sequences"].full
+    assert sizes_of(Tables())["costs"].ran == "not run"
+    rates = (40_000, 60_000, 80_000, 100_000)
+    every = tuple(burst("static", 1.0, 1.0, seed, rate_per_minute=rate) for rate in rates for seed in range(20))
+    assert sizes_of(Tables(bursts=every))["bursts"].full

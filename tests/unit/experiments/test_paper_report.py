@@ -1,0 +1,170 @@
+import dataclasses
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours
+from octopia.experiments.paper.figures import FigureFile
+from octopia.experiments.paper.report import without_clock, write_report
+from octopia.experiments.paper.tables import (
+    ALGORITHMS,
+    AuditRow,
+    BurstRow,
+    CostRow,
+    PublisherRow,
+    SensitivityRow,
+    Tables,
+)
+
+TABLES = Tables(
+    publishers=(
+        PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0.0),
+        PublisherRow(100, "TID", 1, 100, 3.66, 100.0, 21_700, 162 / 217),
+    ),
+    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0) for algorithm in ALGORITHMS),
+    bursts=(BurstRow(100_000, "static", 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
+)
+MANIFEST = {
+    "scale": "laptop",
+    "seeds": [1, 2, 3],
+    "profile": {"name": "paper", "link_delay_ms": 0.15},
+    "commit": "8a4d8d6",
+    "machine": "2 cores",
+    "started": "2026-11-16 06:00",
+    "clock": {"elapsed_s": 612.5},
+    "again": ["octopia paper --scale laptop", "octopia paper burst"],
+}
+SENSITIVITY = (SensitivityRow("link_delay_ms", "0.3", "publication delay", "12% more"),)
+AUDITS = (AuditRow("burst dynamic 1", 40_000_000, 0, 0, 0), AuditRow("delivery static 1", 20_000, 1, 2, 3))
+
+
+def figure(folder: Path) -> FigureFile:
+    png = folder / "figures" / "fig 07.png"
+    return FigureFile("fig 07", "Fig. 7: Delay", png, png.with_suffix(".svg"), "Look at <this>.")
+
+
+def written(folder: Path, tables: Tables = TABLES, claims=CLAIMS, manifest=MANIFEST) -> tuple[str, str]:
+    paths = write_report(folder, tables, claims, [figure(folder)], manifest, SENSITIVITY, AUDITS)
+    assert [path.name for path in paths] == ["report.md", "report.html"]
+    return paths[0].read_text(), paths[1].read_text()
+
+
+def rows_of(markdown: str, first: str) -> list[list[str]]:
+    return [line.strip("| ").split(" | ") for line in markdown.splitlines() if line.startswith(f"| {first}")]
+
+
+class Tags(HTMLParser):
+    """Tags that are open, and addresses that are linked to."""
+
+    def __init__(self):
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_every_claim_has_its_row(tmp_path: Path):
+    markdown, page = written(tmp_path)
+    figures, design = rows_of(markdown, "Fig"), rows_of(markdown, "Design")
+    assert len(figures) - 1 + len(design) == len(CLAIMS)  # the header begins like them
+    for claim in CLAIMS:
+        assert html.escape(claim.sentence) in page
+        assert html.escape(claim.paper) in page
+        assert claim.sentence in markdown
+        assert html.escape(claim.expected_to_differ) in page
+    assert "266% higher (1 pair of runs; not at full size)" in markdown
+    assert '<span class="verdict agrees">agrees</span>' in page
+    assert page.count('<span class="verdict not-run">not run</span>') > 10
+
+
+def test_what_was_run_is_said(tmp_path: Path):
+    markdown, page = written(tmp_path)
+    for text in ("laptop", "1, 2, 3", "profile.link_delay_ms", "0.15", "8a4d8d6", "2 cores", "100 publishers, 1 seed"):
+        assert text in markdown
+        assert text in page
+    assert ["delivery", "not run", "1,000 to 10,000 subscribers", "no"] in rows_of(markdown, "delivery")
+    assert "40,020,000 deliveries of 2 runs were compared with the truth: 1 missing, 2 unwanted, 3 duplicate" in page
+    assert ["burst dynamic 1", "40,000,000", "0", "0", "0"] in rows_of(markdown, "burst dynamic")
+    assert rows_of(markdown, "link") == [["link_delay_ms", "0.3", "publication delay", "12% more"]]
+    assert "    octopia paper --scale laptop\n    octopia paper burst" in markdown
+
+
+def test_the_summary_counts_verdicts(tmp_path: Path):
+    _, page = written(tmp_path)
+    assert (
+        "<p>Counted or in virtual time, 27: 6 agree, 0 point in the same direction, 0 differ, 21 were not run." in page
+    )
+    assert f"<p>Of {len(CLAIMS)} claims 6 agree," in page
+
+
+def test_the_page_stands_alone(tmp_path: Path):
+    _, page = written(tmp_path)
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert not {"script", "link", "iframe"} & set(tags.seen)
+    assert tags.addresses == ["figures/fig%2007.svg", "figures/fig%2007.png"]
+    assert "http" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_markup_is_escaped(tmp_path: Path):
+    bad = "<script>alert('1')</script> a|b [x](y) `z` *w* {style} <!-- /clock -->"
+    claim = Claim(bad, bad, bad, 1.0, Measure.RATIO, "publishers", lambda _: Ours(bad, 1.0, bad), bad)
+    tables = dataclasses.replace(TABLES, bursts=())
+    markdown, page = written(tmp_path, tables, [claim], {bad: bad, "started": bad})
+    for text in (markdown, page):
+        assert "<script>" not in text
+        assert text.count("<!-- clock -->") == text.count("<!-- /clock -->") > 0
+        assert "Look at &lt;this&gt;." in text
+    assert r"a\|b \[x\](y) \`z\` \*w\*" in markdown
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in markdown.splitlines() if row.startswith("| &lt;")} == {8, 4}
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path):
+    assert written(tmp_path / "a") == written(tmp_path / "b")
+
+
+def test_reports_differ_only_in_what_the_clock_measured(tmp_path: Path):
+    slower = dataclasses.replace(
+        TABLES,
+        costs=tuple(dataclasses.replace(row, match_us=99.0 if "tid" in row.algorithm else 1.0) for row in TABLES.costs),
+        bursts=tuple(dataclasses.replace(row, seconds=99.0) for row in TABLES.bursts),
+    )
+    later = MANIFEST | {"started": "2027-01-01", "clock": {"elapsed_s": 1.0}}
+    first, second = written(tmp_path / "a"), written(tmp_path / "b", slower, manifest=later)
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    assert [without_clock(text) for text in first] == [without_clock(text) for text in second]
+    assert "2026-11-16" not in without_clock(first[1])
+    assert "61.2" in first[0]
+
+
+@pytest.mark.parametrize("change", [{"scale": "paper"}, {"commit": "other"}])
+def test_other_differences_stay(tmp_path: Path, change: dict[str, str]):
+    first, second = written(tmp_path / "a"), written(tmp_path / "b", manifest=MANIFEST | change)
+    assert without_clock(first[0]) != without_clock(second[0])
+    assert without_clock(first[1]) != without_clock(second[1])
+
+
+def test_a_report_of_nothing_says_so(tmp_path: Path):
+    markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], {}, ())
+    text = markdown.read_text()
+    assert text.count("Not run.") == 2
+    assert "None was drawn." in text
+    assert "    octopia paper\n" in text
