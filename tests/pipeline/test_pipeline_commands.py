@@ -152,7 +152,7 @@ def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):
     assert 'pip install "octopia[spark]"' in str(result.exception)
 
 
-@pytest.mark.parametrize("command", ["workload", "truth", "sweep", "metrics", "audit", "pipeline", "play"])
+@pytest.mark.parametrize("command", ["workload", "truth", "sweep", "metrics", "audit", "pipeline", "paper", "play"])
 def test_help_has_examples(command):
     shown = CliRunner().invoke(app, [command, "--help"]).stdout
     assert f"octopia {command}" in shown.split("Examples:")[1]

@@ -1,0 +1,54 @@
+"""``octopia paper``: the paper's evaluation, with our numbers beside its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from octopia.cli.output import console
+from octopia.cli.spark import Master, Remote, Ui, bench, require_spark
+from octopia.errors import UsageError
+from octopia.experiments.paper.studies import Name, Scale
+
+EXAMPLES = """Examples:
+
+octopia paper
+
+octopia paper burst --seeds 3
+
+octopia paper --scale paper --bars prices.parquet --master spark://machine:7077
+"""
+
+
+def paper(
+    study: Annotated[Name | None, typer.Argument(help="Only this study; by default all of them.")] = None,
+    scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for everything.")] = Path("out/paper"),
+    bars: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Stock prices. Without: a market that is made up.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, whatever the scale says.")] = None,
+    master: Master = None,
+    remote: Remote = None,
+    ui: Ui = None,
+) -> None:
+    """Run the studies of the paper's evaluation, and write figures, tables and a report with every claim of the paper.
+
+    What is finished is not run again, so it can be stopped. What was run at less than full size says so.
+    """
+    require_spark()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
+    # The page and the pictures are files of this machine, and so is the rest.
+    with bench(master, remote, "", ui) as work:
+        from octopia.experiments.paper.evaluation import Evaluation, evaluate
+        from octopia.pipeline.jobs import Market
+
+        market = Market(None if bars is None else str(bars.absolute()))
+        names = list(Name) if study is None else [study]
+        page = evaluate(work, Evaluation(names, scale, out, market, seeds))
+    console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")

@@ -1,0 +1,135 @@
+"""The four studies of the paper's evaluation, as experiment files beside this module, and what they come to at a scale.
+
+An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of which may have several values), a
+``[run]`` (fields of a ``RunSpec``, ``algorithm`` with several values), and a table for each scale: how many ``seeds``,
+and which fields of the workload are smaller there. A seed makes a workload and its runs; all algorithms play the same
+workload.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import importlib.resources
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from octopia.errors import InvalidFile, UsageError
+from octopia.pipeline.spec import Burst, WorkloadSpec
+from octopia.playing.runs import RunSpec
+from octopia.tomlfile import Table, read_toml
+
+
+class Scale(enum.StrEnum):
+    """How large studies are: minutes on a laptop, or the size of the paper."""
+
+    LAPTOP = "laptop"
+    PAPER = "paper"
+
+
+class Name(enum.StrEnum):
+    """The studies."""
+
+    PUBLISHERS = "publishers"
+    SUBSCRIBERS = "subscribers"
+    DELIVERY = "delivery"
+    BURST = "burst"
+
+
+_BURST_PREFIX = "burst_"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    """One workload of a study: what varies and its value, the seed, and the runs of which each plays it."""
+
+    value: float
+    seed: int
+    workload: WorkloadSpec
+    runs: tuple[RunSpec, ...]
+
+    @property
+    def folder(self) -> str:
+        """The name of the workload's folder within the study's."""
+        return f"workload-{self.value:g}-{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Study:
+    """A study at a scale."""
+
+    name: Name
+    title: str
+    varies: str
+    points: tuple[Point, ...]
+    is_full_size: bool
+
+
+def load_study(name: Name, scale: Scale, seeds: int | None = None) -> Study:
+    """Read a study from its file; ``seeds`` may be fewer or more than the scale says."""
+    return read_study(Path(str(importlib.resources.files(__package__) / f"{name}.toml")), name, scale, seeds)
+
+
+def read_study(path: Path, name: Name, scale: Scale, seeds: int | None = None) -> Study:
+    """Read a study from a file."""
+    top = read_toml(path)
+    title = top.text("title")
+    workload, run = _plain(top, "workload"), _plain(top, "run")
+    sizes = {each: _plain(top, each.value) for each in Scale}
+    top.finish()
+    chosen = dict(sizes[scale])
+    count = seeds or int(chosen.pop("seeds", 1))
+    fields = workload | chosen
+    varies, points = _points(path, fields, run, count)
+    return Study(name, title, varies, points, is_full_size=not chosen)
+
+
+def _plain(top: Table, key: str) -> dict[str, Any]:
+    """Return a table as a dictionary, a burst's fields with a prefix."""
+    table = top.table(key)
+    if table is None:
+        raise top.error(f"expected a table [{key}], got none")
+    plain: dict[str, Any] = {}
+    for field in table:
+        value = table.raw(field)
+        if isinstance(value, Mapping):
+            plain |= {f"{_BURST_PREFIX}{inner}": each for inner, each in value.items()}
+        else:
+            plain[field] = value
+    return plain
+
+
+def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], seeds: int) -> tuple[str, tuple[Point, ...]]:
+    several = [key for key, value in fields.items() if isinstance(value, list)]
+    if len(several) != 1:
+        raise InvalidFile(f"{path.name}: expected one field of [workload] with several values, got {several or 'none'}")
+    (varies,) = several
+    points = tuple(
+        Point(value, seed, _workload(path, fields | {varies: value}, seed), tuple(_runs(path, run, seed)))
+        for value, seed in itertools.product(fields[varies], range(seeds))
+    )
+    return varies, points
+
+
+def _workload(path: Path, fields: dict[str, Any], seed: int) -> WorkloadSpec:
+    of_burst = {key.removeprefix(_BURST_PREFIX): fields[key] for key in fields if key.startswith(_BURST_PREFIX)}
+    own = {key: value for key, value in fields.items() if not key.startswith(_BURST_PREFIX)}
+    try:
+        burst = msgspec.convert(of_burst, Burst, strict=False) if of_burst else None
+        spec = msgspec.convert(own, WorkloadSpec, strict=False)
+        return dataclasses.replace(spec, burst=burst, seed=seed)
+    except (msgspec.ValidationError, UsageError) as error:
+        raise InvalidFile(f"{path.name}: {error}") from None
+
+
+def _runs(path: Path, run: dict[str, Any], seed: int) -> Iterator[RunSpec]:
+    algorithms = run["algorithm"] if isinstance(run.get("algorithm"), list) else [run.get("algorithm", "dynamic")]
+    for algorithm in algorithms:
+        try:
+            yield msgspec.convert(run | {"algorithm": algorithm, "seed": seed, "workload": ""}, RunSpec)
+        except msgspec.ValidationError as error:
+            raise InvalidFile(f"{path.name}: {error}") from None

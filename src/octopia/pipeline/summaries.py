@@ -1,0 +1,94 @@
+"""What the studies want to know of each run, as plain rows: metrics put side by side, one row a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from octopia.broker.interface import Event
+from octopia.pipeline import metrics
+from octopia.pipeline.jobs import Bench
+from octopia.pipeline.publishing import BURST
+from octopia.pipeline.traces import read_traces
+
+_RUN = "run_id"
+
+
+def spreading(bench: Bench, traces: str, brokers: int) -> dict[str, dict[str, Any]]:
+    """Return for each run how far advertisements and subscriptions went: delays, messages, and sizes of tables."""
+    trace = read_traces(bench.spark, bench.storage, traces).persist()
+    try:
+        found = _mean_reach(metrics.advertisement_delay(trace), "advertisement_delay_ms", "advertisements")
+        _merge(found, _mean_reach(metrics.subscription_delay(trace), "subscription_delay_ms", "subscriptions"))
+        _merge(found, _messages(trace))
+        sizes = metrics.mean_table_size(trace, brokers).collect()
+        _merge(found, _by_run([(row.run_id, f"{row.kind}_size_mean", row.size_mean) for row in sizes]))
+        return found
+    finally:
+        trace.unpersist()
+
+
+def delivering(bench: Bench, traces: str) -> dict[str, dict[str, Any]]:
+    """Return for each run how deliveries went: their delays, and messages."""
+    trace = read_traces(bench.spark, bench.storage, traces)
+    delays = metrics.publication_delay(trace).collect()
+    found = {row.run_id: row.asDict() for row in delays}
+    _merge(found, _messages(trace))
+    return found
+
+
+def bursting(bench: Bench, traces: str, tau: float) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Return for each run how deliveries went, when the burst began, and what waited; and all delays in sequence."""
+    trace = read_traces(bench.spark, bench.storage, traces)
+    found = delivering(bench, traces)
+    _merge(found, _by_clock_of(trace))
+    _merge(found, _waiting(trace, tau))
+    sequence = metrics.delay_sequence(trace).orderBy(_RUN, "sequence")
+    return found, [row.asDict() for row in sequence.collect()]
+
+
+def _by_clock_of(trace: DataFrame) -> dict[str, dict[str, Any]]:
+    """Return when the burst began and when the last delivery came."""
+    is_burst = (F.col("event") == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
+    times = trace.groupBy(_RUN).agg(
+        F.min(F.when(is_burst, F.col("time_ms"))).alias("burst_ms"),
+        F.max(F.when(F.col("event") == Event.DELIVER.value, F.col("time_ms"))).alias("last_ms"),
+    )
+    return {row.run_id: row.asDict() for row in times.collect()}
+
+
+def _waiting(trace: DataFrame, tau: float) -> dict[str, dict[str, Any]]:
+    """Return what waited in all samples of queues, over how many links, and at how many moments one was congested."""
+    samples = trace.where(F.col("event") == Event.WINDOW.value)
+    # The links of a run are those that ever held something.
+    is_congested = F.col("queue_length") * F.col("value") > tau
+    found = samples.groupBy(_RUN).agg(
+        F.sum("queue_length").alias("waited"),
+        F.countDistinct("broker", "peer").alias("links"),
+        F.countDistinct(F.when(is_congested, F.col("time_ms"))).alias("congested"),
+    )
+    return {row.run_id: row.asDict() for row in found.collect()}
+
+
+def _mean_reach(delays: DataFrame, name: str, count: str) -> dict[str, dict[str, Any]]:
+    means = delays.groupBy(_RUN).agg(F.avg("reach_ms").alias(name), F.count(F.lit(1)).alias(count))
+    return {row.run_id: row.asDict() for row in means.collect()}
+
+
+def _messages(trace: DataFrame) -> dict[str, dict[str, Any]]:
+    counted = metrics.messages(trace).collect()
+    return _by_run([(row.run_id, f"{row.kind}_messages", row.messages) for row in counted])
+
+
+def _by_run(cells: list[tuple[str, str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for run, name, value in cells:
+        found.setdefault(run, {})[name] = value
+    return found
+
+
+def _merge(into: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
+    for run, values in more.items():
+        into.setdefault(run, {}).update(values)

@@ -1,0 +1,89 @@
+"""Studies, run at a size that takes seconds: from an experiment file to tables and an audit."""
+
+import pytest
+
+from octopia.experiments.paper.running import run_study, stable_ms
+from octopia.experiments.paper.studies import Name, Scale, read_study
+from octopia.experiments.paper.tables import SequenceRow
+from octopia.pipeline.jobs import Market
+
+SMALL = Market(symbols=30, days=10)
+PUBLISHERS = """
+title = "small"
+[workload]
+tree = "path:3"
+clusters = 2
+publications = 1
+subscribers = 0
+publishers = [5]
+[run]
+algorithm = ["dynamic", "tid-static"]
+profile = "paper"
+detail = "hops"
+[laptop]
+[paper]
+"""
+BURST = """
+title = "small"
+[workload]
+tree = "path:3"
+clusters = 2
+publishers = 4
+publications = 5
+subscribers = 40
+selectivity = 0.25
+meaning = "publishers"
+[workload.burst]
+publications = 40
+share = 0.1
+start_ms = 500
+per_minute = [60000]
+[run]
+algorithm = ["static", "dynamic"]
+profile = "paper"
+sample_ms = 10.0
+[laptop]
+[paper]
+"""
+
+
+def study_of(text, name, tmp_path):
+    (tmp_path / "study.toml").write_text(text)
+    return read_study(tmp_path / "study.toml", name, Scale.LAPTOP)
+
+
+def test_advertisements_cost_what_the_overlay_says(bench, tmp_path):
+    study = study_of(PUBLISHERS, Name.PUBLISHERS, tmp_path)
+    octopia, tid = run_study(bench, study, "studies", SMALL).tables.publishers
+    # Two clusters: one message and two entries an advertisement; all of six brokers and seven links know TID's.
+    assert (octopia.advertisements, octopia.advertisement_messages, octopia.table_size_mean) == (5, 5, 5 * 2 / 6)
+    assert (tid.advertisements, tid.table_size_mean) == (5, 5.0)
+    assert tid.advertisement_messages == 5 * (2 * 7 - 5)
+    assert tid.duplicate_share == pytest.approx(4 / 9)
+    assert 0 < octopia.advertisement_delay_ms < tid.advertisement_delay_ms
+
+
+def test_a_burst_is_played_measured_and_audited_once(bench, tmp_path):
+    study = study_of(BURST, Name.BURST, tmp_path)
+    ran = run_study(bench, study, "studies", SMALL)
+    assert [row.algorithm for row in ran.tables.bursts] == ["static", "dynamic"]
+    for row in ran.tables.bursts:
+        assert (row.rate_per_minute, row.publications, row.stable_ms) == (60_000, 60, 0.0)
+        assert row.publication_messages > 0
+        assert row.share_below_1s == 1.0
+    assert {row.algorithm for row in ran.tables.sequences} == {"static", "dynamic"}
+    assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.audits)
+    assert [row.deliveries for row in ran.audits] == [row.deliveries for row in ran.tables.bursts]
+    # All is finished: asked again, it only reads.
+    again = run_study(bench, study, "studies", SMALL)
+    assert again.tables == ran.tables
+
+
+def sequence_of(*delays_ms: float) -> list[SequenceRow]:
+    return [SequenceRow(60_000, "static", 0, number, delay, 100.0 * number) for number, delay in enumerate(delays_ms)]
+
+
+def test_a_run_is_stable_after_its_last_late_group():
+    assert stable_ms(sequence_of(5.0, 1000.0, 7.0)) == 0.0
+    assert stable_ms(sequence_of(5.0, 1500.0, 9.0, 2000.0, 7.0)) == 300.0
+    assert stable_ms(sequence_of(5.0, 1500.0)) is None

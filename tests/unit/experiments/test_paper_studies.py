@@ -1,0 +1,61 @@
+"""The studies of the paper, as their files say."""
+
+import pytest
+
+from octopia.errors import InvalidFile
+from octopia.experiments.paper.studies import Name, Scale, load_study, read_study
+from octopia.pipeline.spec import Meaning
+from octopia.settings import Algorithm
+
+
+@pytest.mark.parametrize("scale", Scale)
+@pytest.mark.parametrize("name", Name)
+def test_every_study_can_be_read_at_every_scale(name, scale):
+    study = load_study(name, scale)
+    assert study.points
+    assert {point.seed for point in study.points} == set(range(20 if scale is Scale.PAPER else 1))
+    assert len({point.folder for point in study.points}) == len(study.points)
+    # Publishers are what the first study varies: it is as large on a laptop.
+    assert study.is_full_size == (scale is Scale.PAPER or name is Name.PUBLISHERS)
+
+
+def test_the_burst_study_is_the_papers():
+    study = load_study(Name.BURST, Scale.PAPER, seeds=3)
+    assert study.varies == "burst_per_minute"
+    assert [point.value for point in study.points] == [rate for rate in (100e3, 80e3, 60e3, 40e3) for _ in range(3)]
+    for point in study.points:
+        workload, burst = point.workload, point.workload.burst
+        assert (workload.publishers, workload.publications, workload.subscribers) == (100, 1000, 10_000)
+        assert (workload.selectivity, workload.meaning) == (0.04, Meaning.PUBLISHERS)
+        assert (workload.per_minute_min, workload.per_minute_max, workload.seed) == (100, 120, point.seed)
+        assert burst is not None
+        assert (burst.publications, burst.share, burst.per_minute) == (50_000, 0.001, point.value)
+        assert [run.algorithm for run in point.runs] == list(Algorithm)
+        assert {(run.tau, run.window_ms, run.profile) for run in point.runs} == {(10.0, 50.0, "paper")}
+
+
+def test_the_scaling_studies_are_the_papers():
+    publishers = load_study(Name.PUBLISHERS, Scale.PAPER, seeds=1)
+    assert [point.workload.publishers for point in publishers.points] == [100, 200, 300, 400, 500]
+    subscribers = load_study(Name.SUBSCRIBERS, Scale.PAPER, seeds=1)
+    assert [point.workload.subscribers for point in subscribers.points][0::5] == [1000, 10_000]
+    assert {point.workload.publishers for point in subscribers.points} == {100}
+    delivery = load_study(Name.DELIVERY, Scale.PAPER, seeds=1)
+    assert all(run.uncongested for point in delivery.points for run in point.runs)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "title"),
+        ('title = "x"\n[workload]\npublishers = 3\n[run]\n[laptop]\n[paper]\n', "one field .* with several values"),
+        ('title = "x"\n[workload]\npublishers = [0]\n[run]\n[laptop]\n[paper]\n', "publishers: at least 1, got 0"),
+        ('title = "x"\n[workload]\npublishers = [3]\n[run]\nalgorithm = "fast"\n[laptop]\n[paper]\n', "fast"),
+        ('title = "x"\n[workload]\npublishers = [3]\n[run]\n[paper]\n', "laptop"),
+        ('title = "x"\nother = 1\n[workload]\npublishers = [3]\n[run]\n[laptop]\n[paper]\n', "other"),
+    ],
+)
+def test_a_study_that_cannot_be_run_says_why(tmp_path, text, problem):
+    (tmp_path / "study.toml").write_text(text)
+    with pytest.raises(InvalidFile, match=problem):
+        read_study(tmp_path / "study.toml", Name.BURST, Scale.LAPTOP)
