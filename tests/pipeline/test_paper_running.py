@@ -2,8 +2,9 @@
 
 import pytest
 
+from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.running import run_study, stable_ms
-from octopia.experiments.paper.studies import Name, Scale, read_study
+from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.tables import SequenceRow
 from octopia.pipeline.jobs import Market
 

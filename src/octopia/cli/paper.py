@@ -10,7 +10,7 @@ import typer
 from octopia.cli.output import console
 from octopia.cli.spark import Master, Remote, Ui, bench, require_spark
 from octopia.errors import UsageError
-from octopia.experiments.paper.studies import Name, Scale
+from octopia.experiments.paper.names import Name, Scale
 
 EXAMPLES = """Examples:
 

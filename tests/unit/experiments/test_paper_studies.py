@@ -3,7 +3,8 @@
 import pytest
 
 from octopia.errors import InvalidFile
-from octopia.experiments.paper.studies import Name, Scale, load_study, read_study
+from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.studies import load_study, read_study
 from octopia.pipeline.spec import Meaning
 from octopia.settings import Algorithm
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from octopia.experiments.calibrate import describe_machine
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.figures import draw_all
+from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.running import Ran, run_study
-from octopia.experiments.paper.studies import Name, Scale, load_study
+from octopia.experiments.paper.studies import load_study
 from octopia.experiments.paper.tables import AuditRow, Tables, read_csv, read_tables, write_csv, write_tables
 from octopia.simulator.profiles import find_profile
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from octopia.errors import JobFailed
-from octopia.experiments.paper.studies import Name, Point, Study
+from octopia.experiments.paper.names import Name
+from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import (
     OCTOPIA,
     TID,

@@ -9,7 +9,6 @@ workload.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import importlib.resources
 import itertools
 from collections.abc import Iterator, Mapping
@@ -19,26 +18,10 @@ from typing import Any
 import msgspec
 
 from octopia.errors import InvalidFile, UsageError
+from octopia.experiments.paper.names import Name, Scale
 from octopia.pipeline.spec import Burst, WorkloadSpec
 from octopia.playing.runs import RunSpec
 from octopia.tomlfile import Table, read_toml
-
-
-class Scale(enum.StrEnum):
-    """How large studies are: minutes on a laptop, or the size of the paper."""
-
-    LAPTOP = "laptop"
-    PAPER = "paper"
-
-
-class Name(enum.StrEnum):
-    """The studies."""
-
-    PUBLISHERS = "publishers"
-    SUBSCRIBERS = "subscribers"
-    DELIVERY = "delivery"
-    BURST = "burst"
-
 
 _BURST_PREFIX = "burst_"
 

@@ -1,0 +1,21 @@
+"""What studies and scales are called; commands know it without loading what runs them."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Scale(enum.StrEnum):
+    """How large studies are: minutes on a laptop, or the size of the paper."""
+
+    LAPTOP = "laptop"
+    PAPER = "paper"
+
+
+class Name(enum.StrEnum):
+    """The studies."""
+
+    PUBLISHERS = "publishers"
+    SUBSCRIBERS = "subscribers"
+    DELIVERY = "delivery"
+    BURST = "burst"
