@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import tomllib
 from pathlib import Path
@@ -214,3 +215,11 @@ def hops_of(run: Run, publication: int) -> list[str]:
 def received_by(run: Run, publication: int) -> list[str]:
     """Return the clients that received a publication, sorted."""
     return sorted(each.client for each in run.recorder.deliveries if each.publication == publication)
+
+
+async def turn() -> None:
+    """Wait until the event loop has gone round once."""
+    loop = asyncio.get_running_loop()
+    gone_round = loop.create_future()
+    loop.call_soon(gone_round.set_result, None)
+    await gone_round

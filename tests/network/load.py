@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from raw_client import RawClient
-from rest import overlay_at_rest, turn
+from rest import overlay_at_rest
 
 from octopia.broker.messages import AdvertiseRequest, SubscribeRequest
 from octopia.content import parse_filter
 from octopia.runtime.local import Overlay
+from support import turn
 
 OFFER = "n >= 0 AND even IS NOT NULL"
 EVEN = "even = TRUE"

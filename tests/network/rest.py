@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from raw_client import RawClient
@@ -41,11 +40,3 @@ async def overlay_at_rest(overlay: Overlay, clients: Sequence[RawClient] = (), t
             raise AssertionError(f"no rest: {reasons}") from error
         for client in clients:
             await client.until(lambda client=client: client.is_at_rest, "its last acknowledgement", timeout_s)
-
-
-async def turn() -> None:
-    """Wait until the event loop has gone round once."""
-    loop = asyncio.get_running_loop()
-    gone_round = loop.create_future()
-    loop.call_soon(gone_round.set_result, None)
-    await gone_round

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from raw_client import RawClient, run
-from rest import overlay_at_rest, turn
+from rest import overlay_at_rest
 from stranger import Answers, Stranger, greeting, is_bad
 
 from octopia.broker.messages import (
@@ -34,7 +34,7 @@ from octopia.runtime.local import Overlay
 from octopia.transport import connection
 from octopia.wire import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem, encode
 from octopia.wire.layout import HEADER, Kind
-from support import at
+from support import at, turn
 from wire_samples import FILTER, MESSAGES, frames
 
 BROKER = "b.0"

@@ -12,7 +12,7 @@ import pytest
 from load import OFFER, Load, some_turns
 from processes import Process, free_ports
 from raw_client import PATIENCE_S, RawClient, address_of, run
-from rest import overlay_at_rest, turn
+from rest import overlay_at_rest
 
 from octopia.broker import BrokerSettings
 from octopia.broker.messages import AdvertiseRequest, Gap, SubscribeRequest
@@ -23,7 +23,7 @@ from octopia.overlay.files import Address, overlay_from_text
 from octopia.overlay.scot import Scot
 from octopia.runtime.local import Overlay
 from octopia.runtime.node import Node
-from support import at
+from support import at, turn
 
 VICTIM = "b.0"
 

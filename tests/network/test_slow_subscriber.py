@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 from load import Load
 from raw_client import RawClient, address_of, run
-from rest import overlay_at_rest, turn
+from rest import overlay_at_rest
 from stranger import greeting
 
 from octopia.broker import BrokerSettings, Overflow
@@ -23,7 +23,7 @@ from octopia.overlay.files import overlay_from_text
 from octopia.runtime.local import Overlay
 from octopia.transport.connection import WRITE_HIGH_BYTES
 from octopia.wire import CloseCode, encode
-from support import at
+from support import at, turn
 
 LIMIT = 50
 PAYLOAD = bytes(16_000)

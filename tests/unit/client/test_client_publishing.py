@@ -18,6 +18,7 @@ from octopia.content import Publication
 from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, UsageError
 from octopia.link import Hello, LinkSettings, Session
 from octopia.link.frames import Grant
+from support import turn
 
 
 def refuse_odd(request: object) -> list[Refused]:
@@ -231,7 +232,7 @@ def test_closing_waits_for_what_was_published_and_says_goodbye():
         async with FakeBroker() as broker:
             async with octopia.connect(broker.url) as client:
                 call = asyncio.create_task(client.publish_many({"x": x} for x in range(100)))
-                await asyncio.sleep(0)
+                await turn()
             assert await call == 100
             await broker.until(lambda: bool(broker.goodbyes))
             assert str(broker.goodbyes[0]) == "the other end closed the connection (done)"
@@ -270,7 +271,7 @@ def test_what_was_told_to_have_failed_is_never_written(many: bool):
         publishing = Publishing(outbox, lambda: None)
         work = publishing.publish_many([{"x": 1}]) if many else publishing.publish(Publication({"x": 1}))
         task = asyncio.create_task(work)
-        await asyncio.sleep(0)
+        await turn()
         assert outbox.backlog_bytes
         publishing.end(UsageError("closed"))
         outbox.pump(session, 0.0)

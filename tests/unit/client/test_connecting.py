@@ -17,6 +17,7 @@ from octopia.client.urls import Address, find_addresses, parse_url
 from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailable, UsageError
 from octopia.link import LinkSettings
 from octopia.wire import CloseCode, Closing
+from support import turn
 
 
 def free_port() -> int:
@@ -147,7 +148,7 @@ def test_a_broker_that_starts_a_little_later_is_found():
         broker.port = free_port()
         client = octopia.connect(["octopia://127.0.0.1:1", broker.url])
         opening = asyncio.create_task(client.open())
-        await asyncio.sleep(0)
+        await turn()
         await broker.start()
         await opening
         await client.close()
@@ -234,7 +235,7 @@ def test_a_broker_that_wants_no_more_ends_the_client():
             broker.place()
             await client.advertise("x > 0")
             waiting = asyncio.create_task(client.publish({"x": 1}))
-            await asyncio.sleep(0)
+            await turn()
             broker.close(CloseCode.REPLACED, "somebody has your name")
             with pytest.raises(ClosedByPeer):
                 await anext(subscription)
