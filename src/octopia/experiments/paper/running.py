@@ -66,7 +66,7 @@ def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} runs of {study.title} failed; the first, {failed[0].run_id}: {failed[0].error}")
-    audits = tuple(_audit(bench, study, place)) if study.name in _AUDITED else ()
+    audits = tuple(_audit(bench, planned, place)) if study.name in _AUDITED else ()
     return Ran(_tables(bench, study, f"{place}/runs", planned), audits)
 
 
@@ -94,15 +94,13 @@ def _plan(bench: Bench, study: Study, place: str) -> Iterator[_Planned]:
             yield _Planned(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
 
 
-def _audit(bench: Bench, study: Study, place: str) -> Iterator[AuditRow]:
-    """Audit all runs, workload by workload."""
+def _audit(bench: Bench, planned: dict[str, _Planned], place: str) -> Iterator[AuditRow]:
+    """Audit all runs, each against the truth of its own workload."""
     from octopia.pipeline.jobs import run_audit
 
-    for point in study.points:
-        for run in point.runs:
-            name = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}"
-            for row in run_audit(bench, f"{place}/runs/traces/{name}", f"{place}/{point.folder}"):
-                yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
+    for name, each in planned.items():
+        for row in run_audit(bench, f"{place}/runs/traces/{name}", f"{place}/{each.point.folder}"):
+            yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
 
 
 def _tables(bench: Bench, study: Study, traces: str, planned: dict[str, _Planned]) -> Tables:
