@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from trace_frames import fact, frame_of, play, table
 
 from octopia.errors import InvalidData
-from octopia.pipeline.audit import audit, summary
+from octopia.pipeline.audit import activity, audit, summary
 from octopia.pipeline.schemas import FAULTS, ISSUED, MATCHES
 from octopia.settings import Algorithm
 from octopia.trace import Row
@@ -166,7 +166,7 @@ def test_exactly_the_planted_faults_are_found(spark: SparkSession, traces: dict[
     assert set(found) == expected
     assert len([fault for fault in found if fault[3] is not None]) == len({f for f in expected if f[3] is not None})
 
-    counted = {row[0]: tuple(row)[2:] for row in summary(trace, faults).collect()}
+    counted = {row["run_id"]: tuple(row.values())[2:] for row in summary(activity(trace), faults)}
     assert counted == {
         run: expected_summary(rows, [fault for fault in found if fault[1] == run]) for run, rows in all_runs.items()
     }
@@ -195,4 +195,4 @@ def test_a_trace_that_does_not_tell_what_was_published_cannot_be_audited(
 ):
     rows = [row for row in traces["audited-static-0"] if row.event in ("deliver", "refuse", "drop")]
     with pytest.raises(InvalidData, match="in the trace of audited-static-0, got deliveries only"):
-        audit(frame_of(spark, rows), truth_frame(spark), subscriptions_frame(spark))
+        activity(frame_of(spark, rows))

@@ -40,5 +40,6 @@ def test_it_fails_loudly_if_the_engines_differ(spark: SparkSession, monkeypatch:
         return right(*arguments).where("subscription != 7")
 
     monkeypatch.setattr(benchmark, "matches", wrong)
+    monkeypatch.setattr(benchmark, "_warm_up", lambda *_: None)
     with pytest.raises(SystemExit, match="WRONG"):
         benchmark.main(TINY)

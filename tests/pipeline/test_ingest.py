@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from real_data import real_data
 
 from octopia.errors import InvalidData
-from octopia.pipeline.ingest import read_bars
+from octopia.pipeline.ingest import bars_of, read_rows, rejects_of
 from octopia.pipeline.schemas import BARS, REJECTS
 
 HEADER = "Date,Open,High,Low,Close,Adj Close,Volume,Symbol"
@@ -55,11 +55,14 @@ def write(path: Path, *lines: str, encoding: str = "utf-8") -> str:
 
 def read(spark: SparkSession, path: str | Path) -> tuple[list[tuple], list[tuple]]:
     """Return bars and rejects as sorted rows, dates as texts."""
-    bars, rejects = read_bars(spark, str(path))
+    rows = read_rows(spark, str(path)).persist()
+    bars, rejects = bars_of(rows), rejects_of(rows)
     assert bars.dtypes == [(field.name, field.dataType.simpleString()) for field in BARS]
     assert rejects.columns == REJECTS.names
     dated = sorted((symbol, str(date), *values) for symbol, date, *values in bars.collect())
-    return dated, sorted(tuple(row) for row in rejects.collect())
+    refused = sorted(tuple(row) for row in rejects.collect())
+    rows.unpersist()
+    return dated, refused
 
 
 def test_every_row_is_a_bar_or_a_reject_with_its_reason(spark: SparkSession, tmp_path: Path):
@@ -90,8 +93,7 @@ def test_folder_of_one_file_a_symbol(spark: SparkSession, tmp_path: Path):
     rest = ("2018-02-07", 1.0, 2.0, 1.0, 2.0)
     assert bars == [("AAPL", *rest, 5), ("BRK B+", *rest, 6), ("SPX", *rest, 7), ("ZIP", *rest, 8)]
     assert rejects == [("BRK B+.CSV", "2018-02-08,2", "malformed row: too few or too many fields")]
-    globbed, _ = read_bars(spark, f"{tmp_path}/A*.csv")
-    assert [row.symbol for row in globbed.collect()] == ["AAPL"]
+    assert [row.symbol for row in read_rows(spark, f"{tmp_path}/A*.csv").collect()] == ["AAPL"]
 
 
 def test_parquet_of_other_types(spark: SparkSession, tmp_path: Path):
@@ -117,7 +119,7 @@ def test_parquet_of_other_types(spark: SparkSession, tmp_path: Path):
     assert {source for source, _, _ in rejects} == {"part-0.parquet"}
     parquet.write_table(table.drop_columns(["symbol"]), tmp_path / "nameless.parquet")
     with pytest.raises(InvalidData, match="add or rename symbol"):
-        read_bars(spark, str(tmp_path / "nameless.parquet"))
+        read_rows(spark, str(tmp_path / "nameless.parquet"))
 
 
 def test_of_repeated_bars_the_one_with_most_volume_stays(spark: SparkSession, tmp_path: Path):
@@ -153,16 +155,16 @@ def test_refuses_what_has_no_bars(spark: SparkSession, tmp_path: Path):
     }
     for path, message in wrong.items():
         with pytest.raises(InvalidData, match=message) as raised:
-            read_bars(spark, path)
+            read_rows(spark, path)
         assert "\n" not in str(raised.value)
 
 
 @pytest.mark.soak
 @pytest.mark.skipif(not real_data().exists(), reason="five years of the S&P 500 are not at hand")
 def test_five_years_of_the_sp500(spark: SparkSession):
-    bars, rejects = read_bars(spark, str(real_data()))
-    assert bars.count() == 619_017
-    assert Counter(row.reason for row in rejects.collect()) == {
+    rows = read_rows(spark, str(real_data())).persist()
+    assert bars_of(rows).count() == 619_017
+    assert Counter(row.reason for row in rejects_of(rows).collect()) == {
         "open is missing": 11,
         "high is below low": 1,
         "open lies outside low to high": 3,

@@ -14,7 +14,7 @@ from octopia.content import Expression, evaluate, format_expression, parse_expre
 from octopia.errors import InvalidData, InvalidFilter
 from octopia.pipeline.schemas import ISSUED, MATCHES, PUBLICATIONS
 from octopia.pipeline.storage import Storage
-from octopia.pipeline.truth import matches, matches_by_columns
+from octopia.pipeline.truth import check_filters, matches, matches_by_columns
 
 benchmark = load_benchmark()
 
@@ -75,11 +75,11 @@ def test_both_engines_find_what_brokers_find_with_any_filter(spark: SparkSession
     assert pairs_of(matches_by_columns(frame, list(enumerate(texts)))) == expected
 
 
-def test_a_bad_filter_is_refused_by_the_name_of_its_subscription(spark: SparkSession, tmp_path: Path):
+def test_a_bad_filter_is_refused_by_the_name_of_its_subscription(spark: SparkSession):
     frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
-    path = write_filters(spark, Storage(str(tmp_path)), ["w = 1", "w = = 1", "w ="])
+    issued = spark.createDataFrame(benchmark.issued(["w = 1", "w = = 1", "w ="]), ISSUED)
     with pytest.raises(InvalidData, match=r"subscription b\.0#1, got: expected"):
-        matches(frame, path)
+        check_filters(issued)
     with pytest.raises(InvalidData, match="subscription 1, got: expected"):
         matches_by_columns(frame, [(0, "w = 1"), (1, "w = = 1")])
 

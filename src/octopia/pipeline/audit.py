@@ -11,7 +11,10 @@ A pair may have two faults: what was delivered twice and not owed is ``unwanted`
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
@@ -29,16 +32,16 @@ _PAIR = ["publication", "subscription", "run_id"]
 """What a delivery is known by; numbers go first, since joins sort by the first column that tells rows apart."""
 _STAND_INS = 2**62
 _NAMED_IN_ERRORS = 3
+_NO_FAULTS = Row(missing=0, unwanted=0, duplicates=0)
 
 
 def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Compare deliveries (rows of TRACE) with the truth (MATCHES, each pair once); the schema is FAULTS.
 
     ``subscriptions`` (ISSUED) tells which number a subscription of the trace has. One that is not in there has none:
-    what it got is unwanted, and its number is null. ``copies`` is how often a pair was delivered. Whether the trace
-    tells what is owed is found out at once, by a small job.
+    what it got is unwanted, and its number is null. ``copies`` is how often a pair was delivered. Whether the
+    trace tells what is owed is for ``activity`` to find out.
     """
-    _check_level(trace)
     # A full outer join is an anti-join both ways, in one pass over both sides.
     compared = _owed(trace, truth).join(_delivered(trace, subscriptions), on=_PAIR, how="full_outer")
     copies = F.coalesce("copies", F.lit(0))
@@ -56,40 +59,55 @@ def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame) -> DataF
     return with_columns_of(FAULTS, found, "an audit")
 
 
-def summary(trace: DataFrame, faults: DataFrame) -> DataFrame:
-    """Count what each run did, and the faults that ``audit`` found in it.
+def activity(trace: DataFrame) -> list[Row]:
+    """Count what each run did: publications that host brokers took, deliveries, and refusals.
+
+    A trace that tells of deliveries, but not of what was published, is refused.
+    """
+    counted = trace.groupBy("run_id", "algorithm").agg(
+        F.count_distinct(F.when(_is_taken(), F.col("publication"))).alias("publications"),
+        F.count_if(_is_delivery()).alias("deliveries"),
+        F.count_if(_is_refusal()).alias("refused"),
+    )
+    done = sorted(counted.collect(), key=lambda run: run["run_id"])
+    silent = [run["run_id"] for run in done if run["deliveries"] and not run["publications"]]
+    if silent:
+        raise InvalidData(
+            f"expected the publications that host brokers took in the trace of {', '.join(silent[:_NAMED_IN_ERRORS])}, "
+            "got deliveries only: was it traced at level hops or all?"
+        )
+    return done
+
+
+def summary(done: Sequence[Row], faults: DataFrame) -> list[dict[str, Any]]:
+    """Put what each run did (see ``activity``) beside the faults that ``audit`` found in it.
 
     ``publications`` were taken by host brokers, and ``refused`` were not; ``duplicates`` are copies beyond the first.
     So ``deliveries`` are ``owed - missing + unwanted + duplicates``. Persist the faults, or write them, before they are
     counted: otherwise the audit is done again.
     """
-    done = trace.groupBy("run_id", "algorithm").agg(
-        F.count_distinct(F.when(_is_taken(), F.col("publication"))).alias("publications"),
-        F.count_if(_is_delivery()).alias("deliveries"),
-        F.count_if(_is_refusal()).alias("refused"),
-    )
     kind = F.col("fault")
     wrong = faults.groupBy("run_id").agg(
         F.count_if(kind == MISSING).alias("missing"),
         F.count_if(kind == UNWANTED).alias("unwanted"),
         F.sum(F.when(kind == DUPLICATE, F.col("copies") - 1).otherwise(0)).alias("duplicates"),
     )
-    owed = F.col("deliveries") - F.col("duplicates") - F.col("unwanted") + F.col("missing")
-    return (
-        done.join(wrong, on="run_id", how="left")
-        .fillna(0, subset=["missing", "unwanted", "duplicates"])
-        .select(
-            "run_id",
-            "algorithm",
-            "publications",
-            "deliveries",
-            owed.alias("owed"),
-            "missing",
-            "unwanted",
-            "duplicates",
-            "refused",
-        )
-    )
+    found = {run["run_id"]: run for run in wrong.collect()}
+    return [_summary(run, found.get(run["run_id"], _NO_FAULTS)) for run in done]
+
+
+def _summary(run: Row, wrong: Row) -> dict[str, Any]:
+    return {
+        "run_id": run["run_id"],
+        "algorithm": run["algorithm"],
+        "publications": run["publications"],
+        "deliveries": run["deliveries"],
+        "owed": run["deliveries"] - wrong["duplicates"] - wrong["unwanted"] + wrong["missing"],
+        "missing": wrong["missing"],
+        "unwanted": wrong["unwanted"],
+        "duplicates": wrong["duplicates"],
+        "refused": run["refused"],
+    }
 
 
 def _owed(trace: DataFrame, truth: DataFrame) -> DataFrame:
@@ -110,23 +128,6 @@ def _delivered(trace: DataFrame, subscriptions: DataFrame) -> DataFrame:
         .groupBy(*_PAIR)
         .agg(F.count("*").alias("copies"))
     )
-
-
-def _check_level(trace: DataFrame) -> None:
-    """Refuse a trace that tells of deliveries, but not of what was published."""
-    silent = (
-        trace.groupBy("run_id")
-        .agg(F.count_if(_is_delivery()).alias("deliveries"), F.count_if(_is_taken()).alias("taken"))
-        .filter((F.col("deliveries") > 0) & (F.col("taken") == 0))
-        .orderBy("run_id")
-        .head(_NAMED_IN_ERRORS)
-    )
-    if silent:
-        runs = ", ".join(row["run_id"] for row in silent)
-        raise InvalidData(
-            f"expected the publications that host brokers took in the trace of {runs}, got deliveries only: "
-            "was it traced at level hops or all?"
-        )
 
 
 def _is_taken() -> Column:

@@ -62,15 +62,26 @@ _AS_IT_WAS = {
 _MALFORMED, _SOURCE = "malformed", "source"
 
 
-def read_bars(spark: SparkSession, path: str) -> tuple[DataFrame, DataFrame]:
-    """Return the bars (``BARS``) and the rejected rows (``REJECTS``) of a file, a folder or a glob."""
+def read_rows(spark: SparkSession, path: str) -> DataFrame:
+    """Return all rows of a file, a folder or a glob, each with the reason why it is no bar, or null.
+
+    ``bars_of`` and ``rejects_of`` part them. Persist them for that, or else they are read and judged twice.
+    """
     try:
         rows = _read_csv(spark, path) if _is_csv(spark, path) else _read_parquet(spark, path)
     except SPARK_ERRORS as error:
         raise InvalidData(f"expected CSV or Parquet files at {path}, got: {first_line(error)}") from error
-    judged = rows.transform(_parsed).transform(_judged).transform(_without_repeats)
-    bars = judged.where(F.col("reason").isNull()).select(*BARS.names)
-    return bars, judged.where(F.col("reason").isNotNull()).select(*REJECTS.names)
+    return rows.transform(_parsed).transform(_judged).transform(_without_repeats)
+
+
+def bars_of(rows: DataFrame) -> DataFrame:
+    """Return the bars (``BARS``) among rows."""
+    return rows.where(F.col("reason").isNull()).select(*BARS.names)
+
+
+def rejects_of(rows: DataFrame) -> DataFrame:
+    """Return the rows that are no bars (``REJECTS``)."""
+    return rows.where(F.col("reason").isNotNull()).select(*REJECTS.names)
 
 
 # From files to rows of source, content, malformed, and the seven values as they are given.

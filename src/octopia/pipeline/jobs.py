@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from octopia.errors import InvalidData, JobFailed
 from octopia.pipeline import audit as auditing
 from octopia.pipeline import publishing, workload
-from octopia.pipeline.ingest import read_bars
+from octopia.pipeline.ingest import bars_of, read_rows, rejects_of
 from octopia.pipeline.market import synthetic_bars
 from octopia.pipeline.progress import Stages
 from octopia.pipeline.schemas import BARS, ISSUED, MATCHES, PUBLICATIONS
-from octopia.pipeline.selectivity import Selectivity, burst_sample, sampled, shares
+from octopia.pipeline.selectivity import Selectivity, burst_sample, matched, sampled
 from octopia.pipeline.session import SPARK_ERRORS
 from octopia.pipeline.spec import WorkloadSpec
 from octopia.pipeline.storage import Storage
@@ -81,7 +81,7 @@ def make_workload(bench: Bench, folder: str, spec: WorkloadSpec, market: Market)
         made = publishing.publications(bars, dealt, spec)
         storage.write(made.repartitionByRange("number").sortWithinPartitions("number"), f"{folder}/publications")
         publications = storage.read(spark, f"{folder}/publications", PUBLICATIONS)
-        count = publications.count()
+        count = storage.count_rows(f"{folder}/publications")
         tell(f"{count:,} about {len(dealt)} symbols")
     with bench.stages.stage("making advertisements") as tell:
         storage.write(workload.offers(publications), f"{folder}/offers")
@@ -94,7 +94,7 @@ def make_workload(bench: Bench, folder: str, spec: WorkloadSpec, market: Market)
         storage.write(workload.subscriptions(spark, spec, *paths), f"{folder}/subscriptions")
         tell(f"{spec.subscribers:,}")
     with bench.stages.stage("measuring selectivity") as tell:
-        selectivity = _measure(bench, folder, publications, spec)
+        selectivity = _measure(bench, folder, publications, count, spec)
         tell(f"{selectivity.of_publications:.2%} of publications, {selectivity.of_publishers:.2%} of publishers")
     manifest = _manifest(spec, market, count, selectivity, sum(rejects.values()))
     storage.write_json(f"{folder}/{MANIFEST}", manifest)
@@ -110,29 +110,35 @@ def _ingest(bench: Bench, folder: str, market: Market, seed: int) -> dict[str, i
             storage.write(bars, f"{folder}/bars")
             rejected: dict[str, int] = {}
         else:
-            bars, rejects = read_bars(spark, storage.absolute(market.path))
-            storage.write(bars, f"{folder}/bars")
-            storage.write(rejects, f"{folder}/rejects")
-            by_reason = storage.read(spark, f"{folder}/rejects").groupBy("reason").count().orderBy("reason")
-            rejected = {row["reason"]: row["count"] for row in by_reason.collect()}
-        count = storage.read(spark, f"{folder}/bars", BARS).count()
+            rows = read_rows(spark, storage.absolute(market.path)).persist()
+            try:
+                storage.write(bars_of(rows), f"{folder}/bars")
+                storage.write(rejects_of(rows), f"{folder}/rejects")
+                by_reason = rejects_of(rows).groupBy("reason").count().collect()
+            finally:
+                rows.unpersist()
+            rejected = {row["reason"]: row["count"] for row in sorted(by_reason)}
+        count = storage.count_rows(f"{folder}/bars")
         tell(f"{count:,} bars" + (f", {sum(rejected.values()):,} rejected" if rejected else ""))
     return rejected
 
 
-def _measure(bench: Bench, folder: str, publications: DataFrame, spec: WorkloadSpec) -> Selectivity:
-    spark, storage = bench.spark, bench.storage
-    issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
-    storage.write(sampled(issued, spec.subscribers), f"{folder}/measured")
-    count = storage.read(spark, f"{folder}/measured").count()
-    found = matches(publications, bench.table(folder, "measured"))
-    of_publications, of_publishers = shares(found, publications, count)
+def _measure(bench: Bench, folder: str, publications: DataFrame, count: int, spec: WorkloadSpec) -> Selectivity:
+    if not spec.subscribers:
+        return Selectivity(0, 0.0, 0.0, None)
+    path, sample = bench.table(folder, "subscriptions"), sampled(spec.subscribers)
+    pairs, publishers = matched(matches(publications, path, every=sample.step), publications)
+    ordinary = count - (spec.burst.publications if spec.burst else 0)
     of_burst = None
     if spec.burst is not None:
-        wanted = matches(burst_sample(publications), bench.table(folder, "subscriptions"))
+        wanted = matches(burst_sample(publications), path)
         of_burst = wanted.select("subscription").distinct().count() / spec.subscribers
-    storage.remove(f"{folder}/measured")
-    return Selectivity(count, of_publications, of_publishers, of_burst)
+    return Selectivity(
+        measured=len(sample),
+        of_publications=pairs / max(1, ordinary * len(sample)),
+        of_publishers=publishers / (spec.publishers * len(sample)),
+        of_burst=of_burst,
+    )
 
 
 def _manifest(
@@ -161,7 +167,7 @@ def find_truth(bench: Bench, folder: str, *, by_columns: bool = False) -> int:
         else:
             found = matches(publications, bench.table(folder, "subscriptions"))
         storage.write(found, f"{folder}/{TRUTH}")
-        count = storage.read(spark, f"{folder}/{TRUTH}").count()
+        count = storage.count_rows(f"{folder}/{TRUTH}")
         tell(f"{count:,}")
     return count
 
@@ -179,24 +185,30 @@ def run_sweep(bench: Bench, runs: Sequence[RunSpec], folder: str) -> tuple[list[
 
 
 def run_audit(bench: Bench, traces: str, folder: str) -> list[dict[str, Any]]:
-    """Compare deliveries with the truth of a workload; return one summary a run, and write the faults to a table."""
+    """Compare deliveries with the truth of a workload; return one summary a run, and write the faults beside traces."""
+    return audit_runs(bench, [traces], folder, f"{folder_of(traces)}/faults")
+
+
+def audit_runs(bench: Bench, traces: Sequence[str], folder: str, out: str) -> list[dict[str, Any]]:
+    """Audit several traces of one workload at once; return one summary a run, and write the faults to a table."""
     spark, storage = bench.spark, bench.storage
     if not storage.has_table(f"{folder}/{TRUTH}"):
         raise InvalidData(f"expected the truth of {folder}, got none: make it with octopia truth {folder}")
     truth = storage.read(spark, f"{folder}/{TRUTH}", MATCHES)
     issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
-    trace = read_traces(spark, storage, traces)
+    trace = read_traces(spark, storage, *traces)
     expected = _expected_publications(storage, traces, folder)
+    where = ", ".join(traces)
     with bench.stages.stage("comparing deliveries with the truth") as tell:
         try:
-            storage.write(auditing.audit(trace, truth, issued), f"{folder_of(traces)}/faults")
-            faults = storage.read(spark, f"{folder_of(traces)}/faults")
-            rows = [row.asDict() for row in auditing.summary(trace, faults).orderBy("run_id").collect()]
+            done = auditing.activity(trace)
+            storage.write(auditing.audit(trace, truth, issued), out)
+            rows = auditing.summary(done, storage.read(spark, out))
         except SPARK_ERRORS as error:
-            raise JobFailed(f"the audit of {traces} failed: {first_line(error)}") from error
+            raise JobFailed(f"the audit of {where} failed: {first_line(error)}") from error
         tell(f"{sum(row['deliveries'] for row in rows):,} deliveries")
     if not rows:
-        raise InvalidData(f"expected what happened in a run in {traces}, got a trace without rows")
+        raise InvalidData(f"expected what happened in a run in {where}, got a trace without rows")
     for row in rows:
         told = row["publications"] + row["refused"]
         if told < expected.get(row["run_id"], 0):
@@ -205,11 +217,11 @@ def run_audit(bench: Bench, traces: str, folder: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _expected_publications(storage: Storage, traces: str, folder: str) -> dict[str, int]:
+def _expected_publications(storage: Storage, traces: Sequence[str], folder: str) -> dict[str, int]:
     """Return how many publications each run has made, by what it left beside its trace; it must be of this workload."""
     workload = storage.read_json(f"{folder}/{MANIFEST}")
     expected = {}
-    for file in trace_files(storage, traces):
+    for file in (file for name in traces for file in trace_files(storage, name)):
         beside = f"{folder_of(file)}/{RUN}"
         if storage.exists(beside):
             identity = storage.read_json(beside)["identity"]

@@ -30,9 +30,9 @@ class Selectivity:
     of_burst: float | None
 
 
-def sampled(subscriptions: DataFrame, count: int) -> DataFrame:
-    """Return every so many subscriptions, so that at most ``SAMPLE`` are left."""
-    return subscriptions.where(F.col("number") % max(1, -(-count // SAMPLE)) == 0)
+def sampled(subscriptions: int) -> range:
+    """Return the numbers of every so many subscriptions, so that at most ``SAMPLE`` are left."""
+    return range(0, subscriptions, max(1, -(-subscriptions // SAMPLE)))
 
 
 def burst_sample(publications: DataFrame) -> DataFrame:
@@ -40,20 +40,15 @@ def burst_sample(publications: DataFrame) -> DataFrame:
     return publications.where(F.col("publisher") == BURST).orderBy("number").limit(BURST_SAMPLE)
 
 
-def shares(matches: DataFrame, publications: DataFrame, subscriptions: int) -> tuple[float, float]:
-    """Return the mean share of publications and of publishers that match, those of a burst left aside."""
+def matched(matches: DataFrame, publications: DataFrame) -> tuple[int, int]:
+    """Return how many pairs match, and how many of publisher and subscription, those of a burst left aside."""
     ordinary = publications.where(F.col("publisher") != BURST).select(F.col("number").alias("publication"), "publisher")
-    total = ordinary.agg(F.count(F.lit(1)).alias("publications"), F.countDistinct("publisher").alias("publishers"))
     pairs = (
         matches.join(ordinary, on="publication", how="inner")
         .groupBy("subscription", "publisher")
         .agg(F.count(F.lit(1)).alias("publications"))
         .agg(F.coalesce(F.sum("publications"), F.lit(0)).alias("matched"), F.count(F.lit(1)).alias("publishers"))
     )
-    all_of, found = total.first(), pairs.first()
-    assert all_of is not None
+    found = pairs.first()
     assert found is not None
-    return (
-        found.matched / max(1, all_of.publications * subscriptions),
-        found.publishers / max(1, all_of.publishers * subscriptions),
-    )
+    return found.matched, found.publishers

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from octopia.errors import InvalidData, JobFailed, UsageError
 from octopia.pipeline.session import SPARK_ERRORS
-from octopia.playing.files import absolute, first_line, locate, read_json
+from octopia.playing.files import absolute, count_rows, first_line, locate, read_json
 
 _DONE = "_SUCCESS"
 
@@ -56,10 +56,7 @@ class Storage:
 
     def read(self, spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
         """Read a table that was written to its end, and check that it has the columns of a schema."""
-        if not self.has_table(name):
-            raise InvalidData(
-                f"expected a finished table at {self.path(name)}, got none: was it made, and to its end ({_DONE})?"
-            )
+        self.require_table(name)
         try:
             frame = spark.read.parquet(self.absolute(name))
         except SPARK_ERRORS as error:
@@ -69,6 +66,18 @@ class Storage:
     def has_table(self, name: str) -> bool:
         """Whether a table is there that was written to its end."""
         return self.exists(posixpath.join(name, _DONE))
+
+    def require_table(self, name: str) -> None:
+        """Refuse a table that is not there, or was not written to its end."""
+        if not self.has_table(name):
+            raise InvalidData(
+                f"expected a finished table at {self.path(name)}, got none: was it made, and to its end ({_DONE})?"
+            )
+
+    def count_rows(self, name: str) -> int:
+        """Return how many rows a finished table has, as its files say themselves: no job of Spark is needed."""
+        self.require_table(name)
+        return count_rows(self.path(name))
 
     # Small files.
 

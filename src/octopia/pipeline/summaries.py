@@ -32,7 +32,10 @@ def spreading(bench: Bench, traces: str, brokers: int) -> dict[str, dict[str, An
 
 def delivering(bench: Bench, traces: str) -> dict[str, dict[str, Any]]:
     """Return for each run how deliveries went: their delays, and messages."""
-    trace = read_traces(bench.spark, bench.storage, traces)
+    return _delivering(read_traces(bench.spark, bench.storage, traces))
+
+
+def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
     delays = metrics.publication_delay(trace).collect()
     found = {row.run_id: row.asDict() for row in delays}
     _merge(found, _messages(trace))
@@ -42,7 +45,7 @@ def delivering(bench: Bench, traces: str) -> dict[str, dict[str, Any]]:
 def bursting(bench: Bench, traces: str, tau: float) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Return for each run how deliveries went, when the burst began, and what waited; and all delays in sequence."""
     trace = read_traces(bench.spark, bench.storage, traces)
-    found = delivering(bench, traces)
+    found = _delivering(trace)
     _merge(found, _by_clock_of(trace))
     _merge(found, _waiting(trace, tau))
     sequence = metrics.delay_sequence(trace).orderBy(_RUN, "sequence")

@@ -32,13 +32,17 @@ RUNS_FOLDER = "traces"
 _UNFINISHED = (".", "_")
 
 
-def read_traces(spark: SparkSession, storage: Storage, name: str) -> DataFrame:
-    """Read the rows of a trace file, of a run's folder, or of a sweep's folder; the schema is ``TRACE``."""
-    if not storage.exists(name):
-        raise InvalidData(f"expected a trace at {storage.path(name)}, got none: is the path right?")
-    files = trace_files(storage, name)
+def read_traces(spark: SparkSession, storage: Storage, *names: str) -> DataFrame:
+    """Read the rows of a trace file, of a run's folder, or of a sweep's folder; the schema is ``TRACE``.
+
+    Several names must stand for files of one kind.
+    """
+    for name in names:
+        if not storage.exists(name):
+            raise InvalidData(f"expected a trace at {storage.path(name)}, got none: is the path right?")
+    files = [file for name in names for file in trace_files(storage, name)]
     paths = [absolute(storage.path(each)) for each in files]
-    where = paths[0] if len(paths) == 1 else storage.path(name)
+    where = paths[0] if len(paths) == 1 else ", ".join(map(storage.path, names))
     try:
         frame = _read_json(spark, paths, where) if files[0].endswith(".jsonl") else spark.read.parquet(*paths)
         return with_columns_of(TRACE, frame, where)

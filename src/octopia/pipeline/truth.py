@@ -25,7 +25,7 @@ from octopia.content.filters import Disjunction
 from octopia.content.language import parse_filter
 from octopia.errors import InvalidData, InvalidFilter, JobFailed
 from octopia.pipeline.columns import Place, check_places
-from octopia.pipeline.schemas import ABOUT_PUBLICATIONS, ISSUED, MATCHES, NUMBER, TEXT, WHOLE
+from octopia.pipeline.schemas import ABOUT_PUBLICATIONS, MATCHES, NUMBER, TEXT, WHOLE
 from octopia.pipeline.session import SPARK_ERRORS
 from octopia.pipeline.shapes import pairs_of, shape_of
 from octopia.pipeline.storage import Storage
@@ -42,12 +42,16 @@ _ARROW_FAULTS = pa.schema([(KEY, pa.int64()), ("id", pa.string()), ("reason", pa
 _WIDER: dict[type[DataType], DataType] = {ByteType: WHOLE, ShortType: WHOLE, IntegerType: WHOLE, FloatType: NUMBER}
 
 
-def matches(publications: DataFrame, subscriptions_path: str) -> DataFrame:
-    """Return the pairs that match, by the fast engine; the path is that of a finished table of ``ISSUED``."""
+def matches(publications: DataFrame, subscriptions_path: str, every: int = 1) -> DataFrame:
+    """Return the pairs that match, by the fast engine; the path is that of a finished table of ``ISSUED``.
+
+    Only subscriptions whose number ``every`` divides are asked. Their filters must be such as can be parsed; of those
+    that others wrote, ``check_filters`` tells which one is not.
+    """
     path = absolute(subscriptions_path)
-    check_filters(Storage().read(publications.sparkSession, path, ISSUED))
+    Storage().require_table(path)
     frame, places = _positional(publications)
-    return frame.mapInArrow(_mapper(path, _version(path), (KEY, *places)), MATCHES)
+    return frame.mapInArrow(_mapper(path, _version(path), every, (KEY, *places)), MATCHES)
 
 
 def matches_by_columns(
@@ -98,10 +102,10 @@ def _positional(publications: DataFrame) -> tuple[DataFrame, dict[str, Place]]:
 
 
 def _mapper(
-    path: str, version: str, names: Sequence[str]
+    path: str, version: str, every: int, names: Sequence[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = _matcher(path, version)
+        matcher = _matcher(path, version, every)
         named = (pa.RecordBatch.from_arrays(each.columns, names=list(names)) for each in batches)
         for pairs in _gathered(chunk for batch in named for chunk in matcher.chunks(batch)):
             yield pa.RecordBatch.from_arrays([pa.array(each) for each in pairs], schema=_ARROW_MATCHES)
@@ -110,9 +114,10 @@ def _mapper(
 
 
 @functools.lru_cache(maxsize=2)
-def _matcher(path: str, version: str) -> Matcher:
+def _matcher(path: str, version: str, every: int) -> Matcher:
     """Read the subscriptions and make them ready, once in each worker."""
-    table = read_arrow(path).select([KEY, "filter"]).sort_by(KEY)
+    table = read_arrow(path).select([KEY, "filter"])
+    table = table.filter(pa.array(table[KEY].to_numpy() % every == 0)).sort_by(KEY)
     matcher = Matcher(zip(table[KEY].to_pylist(), table["filter"].to_pylist(), strict=True), _parse)
     _parse.cache_clear()
     return matcher

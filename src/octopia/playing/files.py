@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -119,9 +120,21 @@ def _read_columns(path: str, name: str, columns: tuple[str, ...]) -> pyarrow.Tab
 
 def read_arrow(path: str) -> pyarrow.Table:
     """Read a whole table."""
+    with _dataset(path) as found:
+        return found.to_table()
+
+
+def count_rows(path: str) -> int:
+    """Return how many rows a table has; only the ends of its files are read."""
+    with _dataset(path) as found:
+        return int(found.count_rows())
+
+
+@contextlib.contextmanager
+def _dataset(path: str) -> Iterator[pyarrow.dataset.Dataset]:
     system, place = locate(path)
     try:
-        return pyarrow.dataset.dataset(place, filesystem=system, format="parquet").to_table()
+        yield pyarrow.dataset.dataset(place, filesystem=system, format="parquet")
     except FileNotFoundError:
         raise InvalidData(f"expected a table at {path}, got none: was it made?") from None
     except (pyarrow.ArrowException, OSError) as error:

@@ -95,11 +95,17 @@ def _plan(bench: Bench, study: Study, place: str) -> Iterator[_Planned]:
 
 
 def _audit(bench: Bench, planned: dict[str, _Planned], place: str) -> Iterator[AuditRow]:
-    """Audit all runs, each against the truth of its own workload."""
-    from octopia.pipeline.jobs import run_audit
+    """Audit all runs, those of one workload at once against its truth."""
+    from octopia.pipeline.jobs import audit_runs
 
+    by_workload: dict[str, list[str]] = {}
     for name, each in planned.items():
-        for row in run_audit(bench, f"{place}/runs/traces/{name}", f"{place}/{each.point.folder}"):
+        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(f"{place}/runs/traces/{name}")
+    for folder, traces in by_workload.items():
+        # The faults lie with the workload, since the folder of runs is that of several.
+        found = {row["run_id"]: row for row in audit_runs(bench, traces, folder, f"{folder}/faults")}
+        for name in (trace.rpartition("/")[2] for trace in traces):
+            row = found[name]
             yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
 
 
