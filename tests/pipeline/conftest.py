@@ -5,6 +5,8 @@ All these tests run in the same process, so that there is one Java virtual machi
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import io
 import os
 from collections.abc import Iterator
@@ -37,18 +39,54 @@ def without_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """A session, and what was said on standard error until its first job was done."""
+
+    session: SparkSession
+    said: str
+
+
 @pytest.fixture(scope="session")
-def spark(without_java: None) -> Iterator[SparkSession]:
-    """A small session that starts fast."""
+def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """A small session that starts fast; what Java and the workers of Python say goes to a file."""
     quick = "-XX:TieredStopAtLevel=1"
     settings = PipelineSettings(
         master="local[2]",
         partitions=2,
         spark={"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": quick},
     )
-    session = make_session(settings)
-    yield session
+    errors = tmp_path_factory.mktemp("spark") / "stderr"
+    with standard_error_into(errors):
+        session = make_session(settings)
+    assert session.range(10).mapInArrow(lambda batches: batches, "id long").count() == 10
+    yield Started(session, errors.read_text())
     session.stop()
+
+
+@contextlib.contextmanager
+def standard_error_into(path: Path) -> Iterator[None]:
+    """Give processes that are started meanwhile another standard error, for as long as they live."""
+    kept = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@pytest.fixture(scope="session")
+def spark(started: Started) -> SparkSession:
+    """The session that all tests share."""
+    return started.session
+
+
+@pytest.fixture(scope="session")
+def said_at_start(started: Started) -> str:
+    """What was said on standard error until the first job was done."""
+    return started.said
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,19 @@
-"""The pipeline where driver and workers share nothing but files: once, in processes of their own."""
+"""The command that does everything, where driver and workers share nothing but files: in processes of their own."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+STAGE = re.compile(r"✓ (making|measuring|finding|simulating|comparing) .* \d:\d\d:\d\d")
 
-def run_pipeline(out: Path, *where: str) -> dict:
+
+def run_pipeline(out: Path, *where: str) -> tuple[dict, list[str]]:
+    """Return what the command printed, and the lines that it showed on standard error."""
     size = ["--publishers", "4", "--publications", "20", "--subscribers", "30", "--symbols", "20", "--days", "10"]
     place = ["--overlay", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
     # Code that runs for seconds is not worth compiling well.
@@ -16,17 +21,26 @@ def run_pipeline(out: Path, *where: str) -> dict:
     options = "\n".join(f'"spark.{each}.extraJavaOptions" = {quick}' for each in ("driver", "executor"))
     (out / "octopia.toml").write_text(f"[pipeline.spark]\n{options}\n")
     command = [sys.executable, "-m", "octopia", "pipeline", "made", *size, *place, *where]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=out)
+    wide = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=out, env=wide)
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(done.stdout)), [line.strip() for line in done.stderr.splitlines()]
 
 
 def test_nothing_is_shared_but_files(without_java, tmp_path):
-    said = run_pipeline(tmp_path, "--master", "local-cluster[2,1,1024]")
-    assert [(row["publications"], row["missing"], row["unwanted"]) for row in said["audit"]] == [(50, 0, 0)] * 2
+    said, shown = run_pipeline(tmp_path, "--master", "local-cluster[2,1,1024]")
+    assert said["manifest"]["publications"] == 80
+    assert said["matches"] == pytest.approx(0.2 * 80 * 30, rel=0.4)
+    assert [(row["algorithm"], row["publications"], row["missing"], row["unwanted"]) for row in said["audit"]] == [
+        ("dynamic", 50, 0, 0),
+        ("static", 50, 0, 0),
+    ]
+    # Neither Java nor Spark has anything to say there, also when they are stopped.
+    assert [line for line in shown if not STAGE.fullmatch(line)] == []
+    assert len(shown) == 8
 
 
 @pytest.mark.soak
 def test_through_spark_connect(without_java, tmp_path):
-    said = run_pipeline(tmp_path, "--remote", "local[2]")
+    said, _ = run_pipeline(tmp_path, "--remote", "local[2]")
     assert [(row["publications"], row["missing"], row["unwanted"]) for row in said["audit"]] == [(50, 0, 0)] * 2

@@ -1,4 +1,4 @@
-"""The commands of the pipeline, in the session that all tests share."""
+"""The commands of the pipeline, in the session that all tests share; that which does it all: ``test_local_cluster``."""
 
 import contextlib
 import json
@@ -31,21 +31,6 @@ def run(spark, monkeypatch):
         return result.stdout
 
     return run
-
-
-def test_everything_in_one_command(run, tmp_path):
-    options = ["--publishers", "4", "--publications", "20", "--subscribers", "30", "--symbols", "20", "--days", "10"]
-    place = ["--overlay", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
-    said = json.loads(run("pipeline", str(tmp_path), *options, *place))
-    assert said["manifest"]["publications"] == 80
-    assert said["matches"] == pytest.approx(0.2 * 80 * 30, rel=0.4)
-    assert [(row["algorithm"], row["publications"], row["missing"]) for row in said["audit"]] == [
-        ("dynamic", 50, 0),
-        ("static", 50, 0),
-    ]
-    shown = run("metrics", str(tmp_path / "runs"), "--metric", "publication_delay", "--metric", "messages")
-    assert "publication delay" in shown
-    assert "static" in shown
 
 
 def test_the_truth_by_sql_is_the_same(run, bench, small_workload, tmp_path, spark):
@@ -81,6 +66,13 @@ def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run, bench
     bench.storage.write_json("other/workload.json", {"publications": 300})
     with pytest.raises(InvalidData, match="got one of another workload"):
         run("audit", str(tmp_path), "--workload", bench.storage.absolute("other"))
+
+
+def test_metrics_are_shown_as_tables(run, small_workload, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="one", algorithm=Algorithm.STATIC, first=5), tmp_path)
+    shown = run("metrics", str(tmp_path), "--metric", "publication_delay", "--metric", "messages")
+    assert "publication delay" in shown
+    assert "static" in shown
 
 
 def test_metrics_as_json_have_all_rows_in_order(run, small_workload, tmp_path):

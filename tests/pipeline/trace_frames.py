@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from octopia.broker import Detail
@@ -14,7 +15,9 @@ from octopia.scenario import Scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
-from octopia.trace import COLUMNS, FLOATS, Row, RowList
+from octopia.trace import COLUMNS, FLOATS, INTEGERS, Row, RowList
+
+_ARROW = {name: pa.float64() if name in FLOATS else pa.int64() if name in INTEGERS else pa.string() for name in COLUMNS}
 
 
 def fact(
@@ -32,7 +35,8 @@ def deliver(time_ms: float, publication: int, subscription: str, published_ms: f
 
 def frame_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     """Make a table of rows."""
-    return spark.createDataFrame([tuple(_value(row, name) for name in COLUMNS) for row in rows], TRACE)
+    columns = {name: pa.array([getattr(row, name) for row in rows], _ARROW[name]) for name in COLUMNS}
+    return spark.createDataFrame(pa.table(columns), TRACE)
 
 
 def play(scenario: Scenario, algorithm: Algorithm, profile: str, seed: int) -> tuple[Run, list[Row]]:
@@ -59,8 +63,3 @@ def by_run(frame: DataFrame) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
     for row in table(frame):
         found[row[:2]].append(row[2:])
     return found
-
-
-def _value(row: Row, name: str) -> Any:
-    value = getattr(row, name)
-    return float(value) if name in FLOATS and value is not None else value
