@@ -200,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args(arguments)
     active = SparkSession.getActiveSession()
-    spark = make_session(PipelineSettings(master=options.master), "octopia benchmark of the truth")
+    # A session that is there already stays as it is: making one would change its settings.
+    spark = active or make_session(PipelineSettings(master=options.master), "octopia benchmark of the truth")
     try:
         with tempfile.TemporaryDirectory() as folder:
             found = measure(spark, folder, options)

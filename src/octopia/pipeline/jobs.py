@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from octopia.errors import InvalidData, JobFailed
 from octopia.pipeline import audit as auditing
@@ -202,19 +202,23 @@ def audit_runs(bench: Bench, traces: Sequence[str], folder: str, out: str) -> li
     with bench.stages.stage("comparing deliveries with the truth") as tell:
         try:
             done = auditing.activity(trace)
+            _check_complete(done, expected, where)
             storage.write(auditing.audit(trace, truth, issued), out)
             rows = auditing.summary(done, storage.read(spark, out))
         except SPARK_ERRORS as error:
             raise JobFailed(f"the audit of {where} failed: {first_line(error)}") from error
         tell(f"{sum(row['deliveries'] for row in rows):,} deliveries")
-    if not rows:
-        raise InvalidData(f"expected what happened in a run in {where}, got a trace without rows")
-    for row in rows:
-        told = row["publications"] + row["refused"]
-        if told < expected.get(row["run_id"], 0):
-            wanted = expected[row["run_id"]]
-            raise InvalidData(f"expected {wanted:,} publications in the trace of {row['run_id']}, got {told:,}")
     return rows
+
+
+def _check_complete(done: Sequence[Row], expected: dict[str, int], where: str) -> None:
+    if not done:
+        raise InvalidData(f"expected what happened in a run in {where}, got a trace without rows")
+    for run in done:
+        told = run["publications"] + run["refused"]
+        wanted = expected.get(run["run_id"], 0)
+        if told < wanted:
+            raise InvalidData(f"expected {wanted:,} publications in the trace of {run['run_id']}, got {told:,}")
 
 
 def _expected_publications(storage: Storage, traces: Sequence[str], folder: str) -> dict[str, int]:

@@ -122,7 +122,8 @@ def configuration(settings: PipelineSettings) -> dict[str, str]:
         said |= {
             "spark.ui.enabled": str(settings.ui).lower(),
             "spark.ui.showConsoleProgress": "false",
-            _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC",
+            # Spark loads so many classes that Java would clean up all its memory several times before it has begun.
+            _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC -XX:MetaspaceSize=256m",
         }
     if is_here(settings):
         said |= {

@@ -46,31 +46,31 @@ def bursting(bench: Bench, traces: str, tau: float) -> tuple[dict[str, dict[str,
     """Return for each run how deliveries went, when the burst began, and what waited; and all delays in sequence."""
     trace = read_traces(bench.spark, bench.storage, traces)
     found = _delivering(trace)
-    _merge(found, _by_clock_of(trace))
-    _merge(found, _waiting(trace, tau))
+    _merge(found, _by_clock(trace, tau))
     sequence = metrics.delay_sequence(trace).orderBy(_RUN, "sequence")
     return found, [row.asDict() for row in sequence.collect()]
 
 
-def _by_clock_of(trace: DataFrame) -> dict[str, dict[str, Any]]:
-    """Return when the burst began and when the last delivery came."""
-    is_burst = (F.col("event") == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
-    times = trace.groupBy(_RUN).agg(
-        F.min(F.when(is_burst, F.col("time_ms"))).alias("burst_ms"),
-        F.max(F.when(F.col("event") == Event.DELIVER.value, F.col("time_ms"))).alias("last_ms"),
-    )
-    return {row.run_id: row.asDict() for row in times.collect()}
+def _by_clock(trace: DataFrame, tau: float) -> dict[str, dict[str, Any]]:
+    """Return when the burst began and when the last delivery came, and what samples of queues tell.
 
-
-def _waiting(trace: DataFrame, tau: float) -> dict[str, dict[str, Any]]:
-    """Return what waited in all samples of queues, over how many links, and at how many moments one was congested."""
-    samples = trace.where(F.col("event") == Event.WINDOW.value)
-    # The links of a run are those that ever held something.
-    is_congested = F.col("queue_length") * F.col("value") > tau
-    found = samples.groupBy(_RUN).agg(
-        F.sum("queue_length").alias("waited"),
-        F.countDistinct("broker", "peer").alias("links"),
-        F.countDistinct(F.when(is_congested, F.col("time_ms"))).alias("congested"),
+    That is what waited in all of them, over how many links, and at how many moments one was congested.
+    """
+    event, time_ms = F.col("event"), F.col("time_ms")
+    is_burst = (event == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
+    is_delivery, is_sample = event == Event.DELIVER.value, event == Event.WINDOW.value
+    is_congested = is_sample & (F.col("queue_length") * F.col("value") > tau)
+    found = (
+        trace.where(is_burst | is_delivery | is_sample)
+        .groupBy(_RUN)
+        .agg(
+            F.min(F.when(is_burst, time_ms)).alias("burst_ms"),
+            F.max(F.when(is_delivery, time_ms)).alias("last_ms"),
+            F.coalesce(F.sum(F.when(is_sample, F.col("queue_length"))), F.lit(0)).alias("waited"),
+            # The links of a run are those that ever held something; they are few.
+            F.size(F.collect_set(F.when(is_sample, F.struct("broker", "peer")))).alias("links"),
+            F.countDistinct(F.when(is_congested, time_ms)).alias("congested"),
+        )
     )
     return {row.run_id: row.asDict() for row in found.collect()}
 
