@@ -50,7 +50,11 @@ class Started:
 @pytest.fixture(scope="session")
 def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """A small session that starts fast; what Java and the workers of Python say goes to a file."""
-    quick = "-XX:TieredStopAtLevel=1"
+    # Code that runs for seconds is not worth compiling well or proving safe, nor is memory worth saving.
+    quick = (
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -Xms1g -Xmn600m "
+        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    )
     settings = PipelineSettings(
         master="local[2]",
         partitions=2,

@@ -1,7 +1,7 @@
 """Workloads on real brokers: the same trace, and the same audit."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from octopia.errors import UsageError
 from octopia.experiments.embedded import at_free_addresses, running
 from octopia.overlay.files import overlay_from_text
-from octopia.pipeline.jobs import run_audit
+from octopia.pipeline.jobs import Bench, audit_runs
 from octopia.pipeline.metrics import messages, publication_delay
 from octopia.pipeline.traces import read_traces
 from octopia.playing.files import load_workload
@@ -22,41 +22,49 @@ from octopia.trace import Parquet
 FIRST = 200
 
 
-@pytest.fixture(scope="module", params=[Algorithm.DYNAMIC, Algorithm.TID_STATIC])
-def played(request, bench, small_workload) -> Iterator[tuple[str, Played]]:
+@pytest.fixture(scope="module")
+def played(bench, small_workload) -> dict[str, Played]:
+    """What came of playing the workload with two algorithms, by the name of the run, which is that of its folder."""
+    return {
+        f"network-{algorithm}": play(bench, small_workload, algorithm, f"network-{algorithm}")
+        for algorithm in (Algorithm.DYNAMIC, Algorithm.TID_STATIC)
+    }
+
+
+def play(bench: Bench, small_workload: str, algorithm: Algorithm, name: str) -> Played:
     workload = load_workload(small_workload)
     overlay = overlay_from_text(workload.tree, workload.scot.clusters)
-    overlay = at_free_addresses(dataclasses.replace(overlay, routing=RoutingSettings(request.param)))
-    name = f"network-{request.param}"
+    overlay = at_free_addresses(dataclasses.replace(overlay, routing=RoutingSettings(algorithm)))
     folder = Path(bench.storage.absolute(name))
     folder.mkdir()
     with running(overlay, 1), Parquet(folder / "trace.parquet") as sink:
-        writer = NetworkTrace(name, request.param.value, [sink])
+        writer = NetworkTrace(name, algorithm.value, [sink])
         coming = play_on_network(workload, overlay.addresses, writer, Pace(FIRST, speed=20.0), lambda *_: None)
-        result = run_loop(coming)
-    return name, result
+        return run_loop(coming)
 
 
-def test_the_audit_of_a_run_on_the_network_finds_nothing_wrong(bench, played):
-    name, result = played
-    (summary,) = run_audit(bench, name, "small")
-    assert (summary["publications"], summary["missing"], summary["unwanted"], summary["duplicates"]) == (FIRST, 0, 0, 0)
-    assert summary["deliveries"] == summary["owed"] == result.deliveries > 0
+def test_the_audit_of_runs_on_the_network_finds_nothing_wrong(bench, played):
+    summaries = audit_runs(bench, list(played), "small", "network-faults")
+    assert [row["run_id"] for row in summaries] == sorted(played)
+    for row in summaries:
+        assert (row["publications"], row["missing"], row["unwanted"], row["duplicates"]) == (FIRST, 0, 0, 0)
+        assert row["deliveries"] == row["owed"] == played[row["run_id"]].deliveries > 0
 
 
-def test_metrics_read_a_run_on_the_network(spark, bench, played):
-    name, result = played
-    trace = read_traces(spark, bench.storage, name)
-    (delay,) = publication_delay(trace).collect()
-    assert delay.deliveries == result.deliveries
-    assert 0 < delay.delay_ms_p50 < delay.delay_ms_max
-    counted = {row.kind: row.messages for row in messages(trace).collect()}
-    sent: dict[str, int] = {}
-    for report in result.reports.values():
-        for kind, count in report["sent"].items():
-            sent[kind] = sent.get(kind, 0) + count
-    assert counted == {kind: count for kind, count in sent.items() if count}
-    assert counted["publication"] > 0
+def test_metrics_read_runs_on_the_network(spark, bench, played):
+    trace = read_traces(spark, bench.storage, *played)
+    delays = {row.run_id: row for row in publication_delay(trace).collect()}
+    counted: dict[str, dict[str, int]] = {name: {} for name in played}
+    for row in messages(trace).collect():
+        counted[row.run_id][row.kind] = row.messages
+    for name, result in played.items():
+        assert delays[name].deliveries == result.deliveries
+        assert 0 < delays[name].delay_ms_p50 < delays[name].delay_ms_max
+        sent: Counter[str] = Counter()
+        for report in result.reports.values():
+            sent.update(report["sent"])
+        assert counted[name] == {kind: count for kind, count in sent.items() if count}
+        assert counted[name]["publication"] > 0
 
 
 def test_an_overlay_file_must_have_the_brokers_of_the_workload(small_workload, tmp_path):

@@ -19,13 +19,15 @@ def test_tables_are_read_once_they_are_finished(spark: SparkSession, tmp_path: P
     found = storage.read(spark, "truth", MATCHES)
     assert found.dtypes == [("publication", "bigint"), ("subscription", "bigint")]
     assert sorted(map(tuple, found.collect())) == [(0, 0), (1, 1)]
+    assert storage.count_rows("truth") == 2
     storage.write(frame.drop("publication"), "half")
     with pytest.raises(InvalidData, match=r"got subscription, more: publication is missing"):
         storage.read(spark, "half", MATCHES)
     (tmp_path / "root" / "truth" / "_SUCCESS").unlink()
     assert not storage.has_table("truth")
-    with pytest.raises(InvalidData, match="was it made"):
-        storage.read(spark, "truth")
+    for attempt in (lambda: storage.read(spark, "truth"), lambda: storage.count_rows("truth")):
+        with pytest.raises(InvalidData, match="was it made"):
+            attempt()
 
 
 def test_small_files_are_there_in_whole_or_not_at_all(tmp_path: Path):

@@ -95,6 +95,12 @@ def test_workers_notice_that_subscriptions_were_replaced(spark: SparkSession, tm
     assert pairs_of(matches(frame, write_filters(spark, storage, ["w = 2", "w IS NOT NULL"]))) == [(0, 1)]
 
 
+def test_some_subscriptions_are_asked_alone(spark: SparkSession, tmp_path: Path):
+    frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
+    path = write_filters(spark, Storage(str(tmp_path)), ["w = 1"] * 7)
+    assert pairs_of(matches(frame, path, every=3)) == [(0, 0), (0, 3), (0, 6)]
+
+
 def test_odd_columns(spark: SparkSession, tmp_path: Path):
     # Two names that differ in case, one with what Spark replaces, narrow types, and columns that are no attributes.
     schema = "number int, at_ms double, `x` int, `X` string, `${env:HOME}` float, `a``.b` smallint"

@@ -17,7 +17,7 @@ def pairs_of(matcher: Matcher, batch: pa.RecordBatch) -> list[tuple[int, int]]:
     return sorted(zip(*(each.tolist() for each in matcher.match(batch)), strict=True))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(trees, min_size=1, max_size=8), st.lists(publications, min_size=1, max_size=12), st.integers(1, 8))
 def test_it_finds_what_brokers_find(asked: list[Expression], rows: list[dict[str, Value | None]], block: int):
     forms = {}

@@ -3,6 +3,7 @@ import pytest
 from octopia.errors import OctopiaError, UsageError
 from octopia.pipeline.placing import Places
 from octopia.pipeline.publishing import BURST, deal
+from octopia.pipeline.selectivity import sampled
 from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 
 SYMBOLS = [f"S{number:03}" for number in range(505)]
@@ -86,3 +87,8 @@ def test_clients_are_spread_over_all_brokers():
     counts = [brokers.count(broker) for broker in set(brokers)]
     assert len(counts) == 56
     assert 100 < min(counts) < max(counts) < 260
+
+
+@pytest.mark.parametrize(("subscriptions", "measured"), [(0, 0), (1, 1), (400, 400), (401, 201), (10_000, 400)])
+def test_at_most_four_hundred_subscriptions_are_measured(subscriptions: int, measured: int):
+    assert len(sampled(subscriptions)) == measured
