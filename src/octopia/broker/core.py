@@ -236,7 +236,7 @@ class OctopiaBroker:
 
     @property
     def state(self) -> State:
-        """The state, for invariants and reports; drivers leave it alone."""
+        """The state, for invariants, reports and measurements; drivers leave it alone."""
         return self._state
 
     @property

@@ -33,7 +33,7 @@ _ALL = Detail.ALL
 ROUTERS: dict[Algorithm, Router] = {Algorithm.STATIC: route_statically, Algorithm.DYNAMIC: route_dynamically}
 
 
-class _View:
+class View:
     """The read-only view of a broker that routing gets."""
 
     __slots__ = ("_state",)
@@ -42,12 +42,15 @@ class _View:
         self._state = state
 
     def ilink(self, cluster: int) -> BrokerId:
+        """Return the secondary neighbour in a cluster."""
         return self._state.neighbourhood.secondary_neighbour(cluster)
 
     def congested(self, link: BrokerId) -> bool:
+        """Apply Eq. 3 to the queue of a link."""
         return self._state.queues[link].congested(self._state.now_ms)
 
     def queue_length(self, link: BrokerId) -> int:
+        """Return the length of a queue."""
         return self._state.queues[link].length
 
 
@@ -84,32 +87,39 @@ def route_from_broker(state: State, sender: BrokerId, publication: Publish, matc
         deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
+    wanted = wanted_beyond(state, match, sender, publication.publication_civ)
+    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
+        return []  # Nobody else wants it, and nobody wants to know.
+    router = ROUTERS[state.settings.routing.algorithm]
+    return _decide(state, sender, publication, wanted, router, match, ())
+
+
+def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
+    """Return where its host broker sends a publication: to all clusters that the CIVs of its advertisements name."""
+    advertisement_civ = advertisements[0].routing_civ
+    for entry in advertisements[1:]:
+        advertisement_civ |= entry.routing_civ
+    return Wanted(match.links, advertisement_civ.without_bit(state.cluster))
+
+
+def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: ClusterIndexVector | None) -> Wanted:
+    """Return where a copy goes on to: never back to its sender, and to the clusters that its own header names."""
     alinks = match.links
     if sender in alinks:
         alinks = tuple([link for link in alinks if link != sender])
-    carried = publication.publication_civ
     if carried is None:
-        targets = ClusterIndexVector(0, state.neighbourhood.clusters)
-    else:
-        targets = carried.without_bit(state.cluster)
-    if not alinks and not targets.bits and state.settings.detail is not _ALL:
-        return []  # Nobody else wants it, and nobody wants to know.
-    router = ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, sender, publication, Wanted(alinks, targets), router, match, ())
+        return Wanted(alinks, ClusterIndexVector(0, state.neighbourhood.clusters))
+    return Wanted(alinks, carried.without_bit(state.cluster))
 
 
 def _route_at_host(
     state: State, publisher: ClientId, publication: Publish, advertisements: list[CltEntry], match: Match
 ) -> list[Addressed]:
-    advertisement_civ = advertisements[0].routing_civ
-    for entry in advertisements[1:]:
-        advertisement_civ |= entry.routing_civ
-    targets = advertisement_civ.without_bit(state.cluster)
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
-    if not match.links and not targets.bits and state.settings.detail is not _ALL:
+    wanted = wanted_at_host(state, match, advertisements)
+    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # Nobody elsewhere wants it, and nobody wants to know.
-    wanted = Wanted(match.links, targets)
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
     return _decide(state, publisher, publication, wanted, router, match, advertisements)
@@ -125,7 +135,7 @@ def _decide(
     advertisements: Sequence[CltEntry],
 ) -> list[Addressed]:
     """Let the algorithm decide, and make the copies that it asks for."""
-    decision = router(wanted, _View(state))
+    decision = router(wanted, View(state))
     if state.settings.detail is _ALL:
         state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:

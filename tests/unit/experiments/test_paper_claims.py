@@ -39,14 +39,14 @@ DELIVERY = (
     DeliveryRow(10_000, "tid-dynamic", 1, 10, 2.0, 100),
 )
 COSTS = (
-    CostRow(1_000, "static", 10, 12.0, 1.0, 1.0),
-    CostRow(1_000, "dynamic", 10, 12.0, 1.0, 1.07),
-    CostRow(1_000, "tid-static", 10, 10.0, 2.0, 2.0),
-    CostRow(1_000, "tid-dynamic", 10, 10.0, 2.0, 14.0),
-    CostRow(2_000, "static", 10, 21.0, 1.0, 1.0),
-    CostRow(2_000, "dynamic", 10, 21.0, 1.0, 1.07),
-    CostRow(2_000, "tid-static", 10, 20.0, 2.0, 2.0),
-    CostRow(2_000, "tid-dynamic", 10, 20.0, 2.0, 14.0),
+    CostRow(1_000, "static", 10, 12.0, 1.0, 1.0, 20.0),
+    CostRow(1_000, "dynamic", 10, 12.0, 1.0, 1.07, 20.0),
+    CostRow(1_000, "tid-static", 10, 10.0, 2.0, 2.0, 20.0),
+    CostRow(1_000, "tid-dynamic", 10, 10.0, 2.0, 14.0, 20.0),
+    CostRow(2_000, "static", 10, 21.0, 1.0, 1.0, 20.0),
+    CostRow(2_000, "dynamic", 10, 21.0, 1.0, 1.07, 20.0),
+    CostRow(2_000, "tid-static", 10, 20.0, 2.0, 2.0, 20.0),
+    CostRow(2_000, "tid-dynamic", 10, 20.0, 2.0, 14.0, 20.0),
 )
 
 

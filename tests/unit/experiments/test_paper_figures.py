@@ -27,7 +27,7 @@ PUBLISHERS = tuple(
 )
 SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100) for system in ("OctopiA", "TID"))
 DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
-COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0) for algorithm in ALGORITHMS)
+COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in ALGORITHMS)
 SEQUENCES = tuple(
     SequenceRow(rate, algorithm, seed, number, 100.0 * number * seed, 1_000.0 * number)
     for rate in (40_000, 100_000, 5_000)
@@ -90,7 +90,7 @@ def test_axes_have_units_and_lines_have_names(tmp_path: Path):
 def test_a_logarithmic_axis_says_so(tmp_path: Path):
     drawn = {each.name: texts(each.svg) for each in draw_all(Tables(publishers=PUBLISHERS, costs=COSTS), tmp_path)}
     assert "messages between brokers, log scale" in drawn["fig09-advertisement-messages"]
-    assert "time a publication (µs), log scale" in drawn["fig16-path-selection-delay"]
+    assert "time at a broker (µs), log scale" in drawn["fig16-path-selection-delay"]
     assert "no link congested" in drawn["fig16-path-selection-delay"]
     assert not any("log scale" in each for each in drawn["fig07-advertisement-delay"])
 

@@ -24,7 +24,7 @@ TABLES = Tables(
         PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0.0),
         PublisherRow(100, "TID", 1, 100, 3.66, 100.0, 21_700, 162 / 217),
     ),
-    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0) for algorithm in ALGORITHMS),
+    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in ALGORITHMS),
     bursts=(BurstRow(100_000, "static", 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
 )
 MANIFEST = {

@@ -24,7 +24,7 @@ FULL = Tables(
     (PublisherRow(100, "TID", 1, 100, 2.5, 100.0, 21_700, 0.746544),),
     (SubscriberRow(1_000, "OctopiA", 1, 1_000, 3.25, 250.5, 15_000),),
     (DeliveryRow(1_000, "static", 1, 20_000, 1.5, 4_000),),
-    (CostRow(1_000, "tid-dynamic", 500, 12.5, 3.0, 80.0),),
+    (CostRow(1_000, "tid-dynamic", 500, 12.5, 3.0, 80.0, 20.5),),
     (
         BurstRow(100_000, "dynamic", 1, 150_000, 40_000_000, 900.0, 0.51, 180_000.0, 12.5, 5_000_000, 90_000.0, 61.5),
         BurstRow(100_000, "static", 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, 95_000.0, 60.0),
@@ -48,8 +48,8 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
 
 def test_floats_are_rounded_to_six_places(tmp_path: Path):
     path = tmp_path / "costs.csv"
-    write_csv(path, CostRow, [CostRow(1, "static", 1, 1 / 3, 0.1 + 0.2, 1e-9)])
-    assert path.read_text().splitlines()[1] == "1,static,1,0.333333,0.3,0.0"
+    write_csv(path, CostRow, [CostRow(1, "static", 1, 1 / 3, 0.1 + 0.2, 1e-9, 4.0)])
+    assert path.read_text().splitlines()[1] == "1,static,1,0.333333,0.3,0.0,4.0"
 
 
 def test_a_study_that_was_not_run_is_an_empty_table(tmp_path: Path):
@@ -64,12 +64,13 @@ def test_a_study_that_was_not_run_is_an_empty_table(tmp_path: Path):
         ("", "expected a table in"),
         ("subscribers,algorithm\n", "expected the columns subscribers, algorithm, publications"),
         ("{header}\n1,static\n", "expected a row of CostRow at .*costs.csv:2"),
-        ("{header}\n1,static,1,1.0,1.0,1.0\n1,static,x,1.0,1.0,1.0\n", "costs.csv:3, got: invalid literal"),
+        ("{header}\n1,static,1,1.0,1.0,1.0,1.0\n1,static,x,1.0,1.0,1.0,1.0\n", "costs.csv:3, got: invalid literal"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str, expected: str):
     path = tmp_path / "costs.csv"
-    path.write_text(text.format(header="subscribers,algorithm,publications,match_us,select_us,select_congested_us"))
+    header = "subscribers,algorithm,publications,match_us,select_us,select_congested_us,visits_each"
+    path.write_text(text.format(header=header))
     with pytest.raises(InvalidData, match=expected):
         read_csv(path, CostRow)
 
@@ -81,5 +82,5 @@ def test_rows_are_compared_by_side_and_key():
 
 
 def test_dynamic_routing_selects_paths_when_links_are_congested():
-    assert CostRow(1, "tid-dynamic", 1, 0.0, 3.0, 80.0).path_selection_us == 80.0
-    assert CostRow(1, "static", 1, 0.0, 3.0, 80.0).path_selection_us == 3.0
+    assert CostRow(1, "tid-dynamic", 1, 0.0, 3.0, 80.0, 1.0).path_selection_us == 80.0
+    assert CostRow(1, "static", 1, 0.0, 3.0, 80.0, 1.0).path_selection_us == 3.0

@@ -185,7 +185,7 @@ class TidBroker:
 
     @property
     def state(self) -> TidState:
-        """The state, for invariants and reports; drivers leave it alone."""
+        """The state, for invariants, reports and measurements; drivers leave it alone."""
         return self._state
 
     @property

@@ -57,6 +57,10 @@ _PATHS = (
     "paths (notes on the rival), so here they need not be."
 )
 _MACHINE = "Our code by the clock of this machine; the paper measured PADRES, in Java."
+_MATCHING = (
+    "Ours is the time at one of the brokers that a publication visits, all of which match, with TID as well; the paper "
+    "says that PADRES matches at the host brokers of interested subscribers only. " + _MACHINE
+)
 _CAPACITY = "Hangs on what links and brokers can carry, which the paper does not give; ours is assumed."
 _CHOICE = (
     "TID can only choose where trees differ. Where link delays did not change, we found all copies of a subscription "
@@ -143,11 +147,11 @@ _DELIVERY = (
           "0.6% less", 0.994, _RATIO, "delivery",
           ratio("delivery", "publication_delay_ms", (TID_STATIC,), (TID_DYNAMIC,), _MORE),
           "In virtual time, selecting a path takes what the profile assumes."),
-    Claim("Fig. 14", "Matching a publication takes longer with OctopiA, since every broker on the way does it.",
+    Claim("Fig. 14", "Finding the subscriptions that match takes a broker longer with OctopiA.",
           "11% higher", 1.11, _RATIO, "costs",
-          ratio("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MACHINE),
+          ratio("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MATCHING),
     Claim("Fig. 14", "The difference in matching shrinks with more subscribers.",
-          "shrinks", 0.0, _TREND, "costs", shrinking("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH), _MACHINE),
+          "shrinks", 0.0, _TREND, "costs", shrinking("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH), _MATCHING),
     Claim("Fig. 15", "OctopiA sends fewer publication messages than TID.",
           "4.5% fewer", 0.955, _RATIO, "delivery",
           ratio("delivery", "publication_messages", _OCTOPIA_BOTH, _TID_BOTH, change("more", "fewer")), _PATHS),

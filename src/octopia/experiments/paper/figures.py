@@ -58,7 +58,7 @@ _CHARTS = (
     _Chart(13, "publication-delay", "Publication delay on static paths", "delivery", "publication_delay_ms",
            "subscribers", "delay (ms)",
            "Static and dynamic routing should lie on each other; the paper has OctopiA below TID by a quarter."),
-    _Chart(14, "matching-delay", "Matching delay", "costs", "match_us", "subscribers", "time a publication (µs)",
+    _Chart(14, "matching-delay", "Matching delay", "costs", "match_us", "subscribers", "time at a broker (µs)",
            "The paper has OctopiA a little above TID, and less so with more subscribers."),
     _Chart(15, "publication-messages", "Messages for publications", "delivery", "publication_messages", "subscribers",
            "messages between brokers", "The paper has OctopiA a little below TID, and less so with more subscribers."),
@@ -94,7 +94,7 @@ def _path_selection(tables: Tables, folder: Path) -> list[FigureFile]:
     if not tables.costs:
         return []
     title = "Fig. 16: Path selection delay"
-    figure, axes = frame("subscribers", "time a publication (µs)")
+    figure, axes = frame("subscribers", "time at a broker (µs)")
     draw_bars(axes, tables.costs)
     file = dataclasses.replace(_file(folder, "fig16-path-selection-delay", title, _PATHS), by_clock=True)
     save(figure, axes, title, file.png, file.svg)

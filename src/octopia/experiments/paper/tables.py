@@ -69,14 +69,19 @@ class DeliveryRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CostRow:
-    """What a publication costs in the real code, by the clock of the machine."""
+    """What a publication costs at one broker, on average, in the real code and by the clock of the machine."""
 
     subscribers: int
     algorithm: str
     publications: int
     match_us: float
+    """To find the matching subscriptions."""
     select_us: float
+    """To choose links while all links of the broker are free."""
     select_congested_us: float
+    """To choose links while all links of the broker are congested."""
+    visits_each: float
+    """How many brokers a publication visits, on average."""
 
     @property
     def path_selection_us(self) -> float:

@@ -1,0 +1,190 @@
+"""Visits again, step by step: what a broker does to find matching subscriptions, and to choose links.
+
+A stop is a visit with the tables of its broker. Its steps call what the broker itself calls, with the same arguments,
+and change no table; where copies would be queued and deliveries made, a stop leaves off. At the host broker, finding
+the advertisements to which a publication conforms belongs to neither step.
+
+A stop can be checked: it must find what the run found. Otherwise somebody would measure how long it takes to do
+something else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from octopia.broker import Case, Decision, OctopiaBroker
+from octopia.broker.dynamic_routing import route_dynamically
+from octopia.broker.publishing import View, wanted_at_host, wanted_beyond
+from octopia.broker.state import State
+from octopia.broker.static_routing import Wanted, route_statically
+from octopia.broker.tables import CltEntry
+from octopia.broker.tid.core import TidBroker
+from octopia.broker.tid.messages import Tid
+from octopia.broker.tid.path_selection import Path, select_dynamically, select_statically
+from octopia.broker.tid.publishing import View as TidView
+from octopia.broker.tid.state import TidState
+from octopia.broker.tid.tables import BoundCopy
+from octopia.errors import InvariantBroken
+from octopia.experiments.paper.visits import Played, Visit
+from octopia.ids import BrokerId, ClientId
+from octopia.matching import Match
+
+Step = Callable[[], object]
+
+_NOWHERE = Decision(())
+
+
+class Stop(Protocol):
+    """A visit that can be replayed."""
+
+    def match(self) -> object:
+        """Find the matching subscriptions."""
+
+    def select_statically(self) -> object:
+        """Choose links as static routing does."""
+
+    def select_dynamically(self) -> object:
+        """Choose links as dynamic routing does."""
+
+    def do_nothing(self) -> None:
+        """Take the time that any step takes beside its work."""
+
+    def check(self) -> None:
+        """Raise InvariantBroken unless the steps find what the run found, while all links are free."""
+
+    def check_congested(self) -> None:
+        """Raise InvariantBroken unless dynamic routing sees that all links are congested, and looks for others."""
+
+
+def replay(played: Played, visits: Iterable[Visit]) -> list[Stop]:
+    """Make a stop of each visit, ready to choose links."""
+    return [_stop(played, visit) for visit in visits]
+
+
+def _stop(played: Played, visit: Visit) -> Stop:
+    broker, host = played.brokers[visit.broker], played.brokers[visit.id.host_broker]
+    if isinstance(broker, OctopiaBroker):
+        return _octopia_stop(broker.state, visit)
+    if isinstance(broker, TidBroker) and isinstance(host, TidBroker):
+        return _tid_stop(broker.state, host.state, visit)
+    raise InvariantBroken(f"expected a broker of OctopiA or TID at {visit.broker}, got a {type(broker).__name__}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OctopiaStop:
+    """A visit at a broker of OctopiA; ``advertisements`` are those of the publisher, at its host broker only."""
+
+    visit: Visit
+    state: State
+    advertisements: Sequence[CltEntry]
+    matched: Match
+
+    def match(self) -> Match:
+        """Find the links and the local subscriptions that match, and name these."""
+        prt = self.state.prt
+        match = prt.match_many([self.visit.publication])[0]
+        if match.local:
+            prt.named(match.local)
+        return match
+
+    def select_statically(self) -> Decision:
+        """Choose links by SPR."""
+        wanted = self._wanted()
+        if not wanted.alinks and not wanted.targets.bits:
+            return _NOWHERE
+        return route_statically(wanted, View(self.state))
+
+    def select_dynamically(self) -> Decision:
+        """Choose links by IDR."""
+        wanted = self._wanted()
+        if not wanted.alinks and not wanted.targets.bits:
+            return _NOWHERE
+        return route_dynamically(wanted, View(self.state))
+
+    def do_nothing(self) -> None:
+        """Take the time that any step takes beside its work."""
+
+    def check(self) -> None:
+        """Compare with the run."""
+        _expect(self.visit, "deliveries", self.visit.delivered, sorted(self.state.prt.named(self.match().local)))
+        decision = self.select_statically()
+        _expect(self.visit, "links of SPR", self.visit.sent_to, sorted(each.link for each in decision.forwards))
+        _expect(self.visit, "decision of IDR", (decision,), (self.select_dynamically(),))
+
+    def check_congested(self) -> None:
+        """Expect case III wherever there are targets: everything is congested."""
+        expected = Case.THREE if self._wanted().targets else None
+        _expect(self.visit, "case of IDR", (expected,), (self.select_dynamically().case,))
+
+    def _wanted(self) -> Wanted:
+        if self.advertisements:
+            return wanted_at_host(self.state, self.matched, self.advertisements)
+        sender = self.visit.came_from
+        assert isinstance(sender, BrokerId)
+        return wanted_beyond(self.state, self.matched, sender, None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TidStop:
+    """A visit at a broker that routes by tree ids."""
+
+    visit: Visit
+    state: TidState
+    tid: Tid
+    matched: Sequence[BoundCopy]
+
+    def match(self) -> list[BoundCopy]:
+        """Find the bound copies that match."""
+        return self.state.prt.matching(self.visit.publication, self.tid)
+
+    def select_statically(self) -> list[Path]:
+        """Choose paths as TID-S does."""
+        return select_statically(self.matched, self.visit.came_from)
+
+    def select_dynamically(self) -> list[Path]:
+        """Choose paths as TID-D does."""
+        return select_dynamically(self.matched, self.visit.came_from, TidView(self.state))
+
+    def do_nothing(self) -> None:
+        """Take the time that any step takes beside its work."""
+
+    def check(self) -> None:
+        """Compare with the run."""
+        local = sorted(copy.subscription for copy in self.match() if isinstance(copy.last_hop, ClientId))
+        _expect(self.visit, "deliveries", self.visit.delivered, local)
+        paths = self.select_statically()
+        _expect(self.visit, "links of TID-S", self.visit.sent_to, [path.next_hop for path in paths])
+        _expect(self.visit, "paths of TID-D", paths, self.select_dynamically())
+
+    def check_congested(self) -> None:
+        """Expect the whole table to be read wherever a copy goes on, and, since all links are alike, no other path."""
+        counters = self.state.counters
+        before = counters.entries_scanned
+        _expect(self.visit, "paths of TID-D", self.select_statically(), self.select_dynamically())
+        searched = counters.entries_scanned > before
+        _expect(self.visit, "search of TID-D", (bool(self.visit.sent_to),), (searched,))
+
+
+def _octopia_stop(state: State, visit: Visit) -> OctopiaStop:
+    advertisements = state.clt.conforming(visit.publication, visit.publisher) if visit.is_at_host else ()
+    [matched] = state.prt.match_many([visit.publication])
+    return OctopiaStop(visit, state, advertisements, matched)
+
+
+def _tid_stop(state: TidState, host: TidState, visit: Visit) -> TidStop:
+    tid = host.srt.conforming(visit.publication, visit.publisher)[0].tid
+    return TidStop(visit, state, tid, state.prt.matching(visit.publication, tid))
+
+
+def _expect(visit: Visit, what: str, expected: Sequence[object], got: Sequence[object]) -> None:
+    if list(expected) != list(got):
+        raise InvariantBroken(
+            f"expected the {what} of publication {visit.id} at {visit.broker} to be {_shown(expected)}, as in the run, "
+            f"got {_shown(got)}"
+        )
+
+
+def _shown(found: Sequence[object]) -> str:
+    return ", ".join(map(str, found)) or "none"
