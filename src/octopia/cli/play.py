@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from octopia.cli.output import console, print_json
 from octopia.errors import UsageError
-from octopia.experiments.embedded import at_free_addresses, running
-from octopia.runtime.process import run_loop
 from octopia.settings import Algorithm
-from octopia.trace import Parquet
 
 if TYPE_CHECKING:
     from octopia.playing.runs import RunSpec
@@ -97,30 +92,19 @@ def _simulated(spec: RunSpec, out: Path, show: Callable[[str], None]) -> dict[st
 
 
 def _on_network(spec: RunSpec, out: Path, speed: float, show: Callable[[str], None]) -> dict[str, Any]:
-    from octopia.playing.files import load_workload
-    from octopia.playing.networked import NetworkTrace, Pace, play_on_network
-    from octopia.playing.runs import TRACE, overlay_of
+    from octopia.experiments.networked import play_on_brokers
 
-    workload = load_workload(spec.workload)
-    overlay = at_free_addresses(dataclasses.replace(overlay_of(spec, workload), routing=spec.routing))
-    show(f"starting {len(overlay.scot.brokers)} brokers")
-    # The clients have a core of their own, if there is more than one.
-    with running(overlay, max(1, (os.cpu_count() or 2) - 1)), Parquet(out / TRACE) as sink:
-        writer = NetworkTrace(spec.run_id, spec.algorithm.value, [sink])
-
-        def on_progress(publications: int, deliveries: int) -> None:
-            show(f"playing on {len(overlay.scot.brokers)} brokers: {deliveries:,} deliveries")
-
-        show(f"connecting {len(workload.advertisements) + len(workload.subscriptions):,} clients")
-        pace = Pace(spec.first, speed)
-        played = run_loop(play_on_network(workload, overlay.addresses, writer, pace, on_progress))
-    sent = sum(count for report in played.reports.values() for count in report["sent"].values())
-    return {
-        "publications": played.publications,
-        "deliveries": played.deliveries,
-        "messages between brokers": sent,
-        "seconds": round(played.seconds, 3),
+    run = play_on_brokers(spec, out, speed, show)
+    result: dict[str, Any] = {
+        "publications": run.publications,
+        "deliveries": run.deliveries,
+        "messages between brokers": sum(run.messages.values()),
+        "seconds": round(run.seconds, 3),
     }
+    if run.cpu is not None:
+        result["share of processors in use"] = run.cpu.total_mean
+        result["processors were short"] = "yes" if run.cpu.is_short else "no"
+    return result
 
 
 def _make_folder(out: Path) -> None:
