@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from octopia.experiments.paper.charting import draw_bars, draw_curves, draw_lines, drawing, frame, save
+from octopia.experiments.charting import drawing, frame, save
+from octopia.experiments.paper.charting import draw_bars, draw_curves, draw_lines
 from octopia.experiments.paper.sizes import rate_text
 from octopia.experiments.paper.tables import Run, Tables
 

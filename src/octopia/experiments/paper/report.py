@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from octopia.experiments.paper.figures import FigureFile
-from octopia.experiments.paper.judging import RULE, Claim, Judged, Verdict, judge
-from octopia.experiments.paper.page import (
+from octopia.experiments.page import (
     Block,
     Cell,
     Commands,
@@ -27,6 +25,8 @@ from octopia.experiments.paper.page import (
     to_markdown,
     without_clock,
 )
+from octopia.experiments.paper.figures import FigureFile
+from octopia.experiments.paper.judging import RULE, Claim, Judged, Verdict, judge
 from octopia.experiments.paper.sizes import StudySize, sizes_of, some
 from octopia.experiments.paper.tables import AuditRow, BurstRow, SensitivityRow, Tables
 

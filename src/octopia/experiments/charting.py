@@ -1,0 +1,133 @@
+"""How charts look: axes with names, a legend above the data, and the same colours everywhere.
+
+The same system or algorithm has the same colour, from the palette of Okabe and Ito, which colour-blind people can tell
+apart; OctopiA is blue and TID is orange, static routing is light and dashed. Matplotlib is imported only when something
+is drawn, and without its global state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octopia.errors import MissingDependency, UsageError
+from octopia.settings import Algorithm
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INCHES = (6.4, 4.0)
+_DPI = 200
+INK = "#22303c"
+_GRID = "#d9dee3"
+_LOG_FROM = 20
+"""A logarithmic axis is used where the largest value is this many times the smallest."""
+
+_RC: dict[Any, Any] = {
+    "svg.hashsalt": "octopia",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "path.simplify": False,
+}
+
+
+_DASHED = (0, (2.4, 2.0))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Look:
+    """How one system or algorithm is drawn, and what it is called."""
+
+    label: str
+    colour: str
+    line: Any
+    marker: str
+    size: float
+    order: int
+    """Later ones are drawn over earlier ones; dashes leave to be seen what is below them."""
+
+
+LOOKS: dict[str, Look] = {
+    "OctopiA": Look("OctopiA", "#0072B2", "solid", "o", 6.5, 2),
+    "TID": Look("TID", "#D55E00", "solid", "s", 6.5, 2),
+    Algorithm.STATIC: Look("SPR, static", "#56B4E9", _DASHED, "^", 4.5, 3),
+    Algorithm.DYNAMIC: Look("IDR, dynamic", "#0072B2", "solid", "o", 6.5, 2),
+    Algorithm.TID_STATIC: Look("TID-S", "#E69F00", _DASHED, "v", 4.5, 3),
+    Algorithm.TID_DYNAMIC: Look("TID-D", "#D55E00", "solid", "s", 6.5, 2),
+}
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Draw within this, so that the same data give the same bytes whatever the user has set."""
+    try:
+        import matplotlib
+    except ImportError:
+        wanted = 'expected matplotlib for drawing, got none; pip install "octopia[plot]" brings it'
+        raise MissingDependency(wanted) from None
+    with matplotlib.rc_context(_RC):
+        yield
+
+
+def frame(across: str, up: str) -> tuple[Figure, Axes]:
+    """Return empty axes with names."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+    figure = Figure(figsize=_INCHES, facecolor="white", layout=layout)
+    axes = figure.add_subplot()
+    axes.set_xlabel(across, color=INK)
+    axes.set_ylabel(up, color=INK)
+    axes.grid(True, color=_GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(_number))
+    axes.yaxis.set_major_formatter(FuncFormatter(_number))
+    return figure, axes
+
+
+def scale_up(axes: Axes, values: Sequence[float]) -> None:
+    """Start at zero, or use a logarithmic axis where small values could not be seen."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    if min(values) > 0 and max(values) / min(values) > _LOG_FROM:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=10 ** math.floor(math.log10(min(values))), top=max(values) * 1.5)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(_number))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_ylabel(f"{axes.get_ylabel()}, log scale")
+    else:
+        axes.set_ylim(bottom=0, top=max(values) * 1.08 or 1.0)
+
+
+def _number(value: float, _: int | None = None) -> str:
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def save(figure: Figure, axes: Axes, title: str, png: Path, svg: Path) -> None:
+    """Put title and legend above the axes, where no data are, and write both files."""
+    # What the lines are comes first, what other marks mean last.
+    named = [look.label for look in LOOKS.values()]
+    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda each: each[1] not in named)
+    legend = figure.legend([each[0] for each in entries], [each[1] for each in entries], loc="outside upper left",
+                  ncols=max(len(entries), 1), frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.4,
+                  handlelength=2.2, borderpad=0.2, title=title, alignment="left",
+                  title_fontproperties={"size": 12, "weight": "bold"})  # fmt: skip
+    legend.get_title().set_color(INK)
+    try:
+        png.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(png, format="png", dpi=_DPI, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "OctopiA"})
+    except OSError as error:
+        raise UsageError(f"expected to write a figure to {png.parent}, got: {error.strerror}") from None
