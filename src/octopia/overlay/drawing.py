@@ -7,7 +7,7 @@ matplotlib, which is imported only when something is drawn. The same overlay giv
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ _ROW = 1.15
 _RADIUS = 0.22
 _MARGIN = 0.62
 _LEGEND = 0.38
+_LEGEND_ROW = 0.27
 
 _TINTS = ("#e8f0fa", "#e9f5e9", "#fdf2e2", "#f6ebf5", "#fbeaea", "#e6f4f4")
 _FILLS = ("#bcd3ee", "#bfe0bf", "#f7d7a4", "#e0c3de", "#f0c0c0", "#b5dcdc")
@@ -48,22 +49,37 @@ _RC: dict[Any, Any] = {
 }
 
 
-def draw(scot: Scot, path: Path, *, highlight: Collection[Link] = (), title: str = "") -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Callouts:
+    """What is said beside links, which then stand out, and brokers that stand out; and what the legend calls both."""
+
+    links: Mapping[Link, str] = dataclasses.field(default_factory=dict)
+    links_are: str = "links that stand out"
+    brokers: Collection[BrokerId] = ()
+    brokers_are: str = "brokers that stand out"
+
+
+def draw(
+    scot: Scot, path: Path, *, highlight: Collection[Link] = (), title: str = "", callouts: Callouts | None = None
+) -> None:
     """Write a picture of the overlay as .svg or .png; links in ``highlight`` (in either direction) stand out."""
+    callouts = callouts or Callouts()
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
         raise UsageError(f"expected a picture to end in {' or '.join(_FORMATS)}, got {path.name}")
     if len(scot.brokers) > MOST_BROKERS_DRAWN:
         raise UsageError(f"expected at most {MOST_BROKERS_DRAWN} brokers in a picture, got {len(scot.brokers)}")
-    marked = [(min(link), max(link)) for link in highlight]
+    texts = {(min(link), max(link)): text for link, text in callouts.links.items()}
+    marked = [*((min(link), max(link)) for link in highlight), *texts]
     for link in marked:
         scot.link_kind(*link)
+    callouts = dataclasses.replace(callouts, links=texts, brokers=[scot.broker(each) for each in callouts.brokers])
     try:
         import matplotlib
     except ImportError:
         raise UsageError('expected matplotlib for drawing, got none; pip install "octopia[plot]" brings it') from None
     with matplotlib.rc_context(_RC):
-        figure = _figure(_Grid.of(scot), marked, title)
+        figure = _figure(_Grid.of(scot), marked, title, callouts)
         _save(figure, path, suffix)
 
 
@@ -107,11 +123,15 @@ class _Grid:
         return -(self.scot.clusters - 1) * _ROW
 
 
-def _figure(grid: _Grid, marked: list[Link], title: str) -> Figure:
+def _figure(grid: _Grid, marked: list[Link], title: str, callouts: Callouts) -> Figure:
     from matplotlib.figure import Figure
 
-    left, right = -grid.margin, max(grid.right + grid.margin + 0.35, 5.25 if marked else 3.6)
-    bottom, top = grid.bottom - _MARGIN - 0.3 - _LEGEND, _MARGIN + (0.35 if title else 0.0)
+    below = _legend_below(callouts)
+    widest = max((0.7 + 0.075 * len(text) for text in below), default=0.0)
+    legend = _LEGEND + _LEGEND_ROW * len(below)
+    left = -grid.margin
+    right = max(grid.right + grid.margin + 0.35, 5.25 if marked and not below else 3.6, left + widest)
+    bottom, top = grid.bottom - _MARGIN - 0.3 - legend, _MARGIN + (0.35 if title else 0.0)
     figure = Figure(figsize=(right - left, top - bottom), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(left, right)
@@ -124,8 +144,12 @@ def _figure(grid: _Grid, marked: list[Link], title: str) -> Figure:
     for link in grid.scot.ilinks:
         _draw_ilink(axes, grid, link, link in marked)
     for broker in grid.scot.brokers:
-        _draw_broker(axes, grid, broker)
-    _draw_legend(axes, left + 0.2, bottom + 0.24, highlighted=bool(marked))
+        _draw_broker(axes, grid, broker, broker in callouts.brokers)
+    for link, text in callouts.links.items():
+        _draw_text(axes, grid, link, text)
+    _draw_legend(axes, left + 0.2, bottom + legend - _LEGEND + 0.24, highlighted=bool(marked) and not below)
+    for number, (text, of_link) in enumerate(reversed(below.items())):
+        _draw_legend_below(axes, left + 0.2, bottom + 0.24 + _LEGEND_ROW * number, text, of_link=of_link)
     if title:
         _draw_title(axes, left + 0.14, top - 0.2, title, room=right - left)
     return figure
@@ -169,20 +193,45 @@ def _draw_columns(axes: Axes, grid: _Grid) -> None:
 
 
 def _draw_alink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
+    start, end = sorted(grid.at(end) for end in link)
+    _draw_curve(axes, start, end, _alink_bulge(grid, link), marked, dashed=False)
+
+
+def _alink_bulge(grid: _Grid, link: Link) -> tuple[float, float]:
     """Bend a long aLink upwards, the more the longer, yet never into the row above."""
     span = grid.span(link)
-    height = 0.0 if span == 1 else min(0.34 + 0.035 * (span - 2), _ROW / 2 - 0.04)
-    (x0, y0), (x1, y1) = sorted(grid.at(end) for end in link)
-    _draw_curve(axes, (x0, y0), (x1, y1), (0.0, height), marked, dashed=False)
+    return 0.0, 0.0 if span == 1 else min(0.34 + 0.035 * (span - 2), _ROW / 2 - 0.04)
 
 
 def _draw_ilink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
+    low, high = link
+    _draw_curve(axes, grid.at(low), grid.at(high), _ilink_bulge(grid, link), marked, dashed=True)
+
+
+def _ilink_bulge(grid: _Grid, link: Link) -> tuple[float, float]:
     """Bend a long iLink sideways, left and right by turns so that they do not lie on each other."""
     low, high = link
     span = high.cluster - low.cluster
     width = 0.0 if span == 1 else min(grid.half_width + 0.09 + 0.13 * (span - 2), grid.column / 2 - 0.03)
-    side = -1.0 if low.cluster % 2 == 0 else 1.0
-    _draw_curve(axes, grid.at(low), grid.at(high), (side * width, 0.0), marked, dashed=True)
+    return (-1.0 if low.cluster % 2 == 0 else 1.0) * width, 0.0
+
+
+def _draw_text(axes: Axes, grid: _Grid, link: Link, text: str) -> None:
+    """Write something beside a link: above an aLink, and beyond the bend of an iLink, between two rows."""
+    one, other = link
+    (x0, y0), (x1, y1) = grid.at(one), grid.at(other)
+    is_ilink = one.region == other.region
+    dx, dy = _ilink_bulge(grid, link) if is_ilink else _alink_bulge(grid, link)
+    x, y = (x0 + x1) / 2 + dx, (y0 + y1) / 2 + dy
+    side = "center"
+    if is_ilink:
+        side = "right" if dx < 0 else "left"
+        x += -0.06 if dx < 0 else 0.06
+        y += _ROW / 2 if grid.span(link) % 2 == 0 else 0.0
+    else:
+        y += 0.14
+    box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    axes.text(x, y, text, ha=side, va="center", fontsize=9, color=_HIGHLIGHT, weight="bold", bbox=box, zorder=5)
 
 
 def _draw_curve(
@@ -217,13 +266,16 @@ def _draw_curve(
     )
 
 
-def _draw_broker(axes: Axes, grid: _Grid, broker: BrokerId) -> None:
+def _draw_broker(axes: Axes, grid: _Grid, broker: BrokerId, marked: bool) -> None:
     from matplotlib.patches import Ellipse
 
-    fill = _FILLS[broker.cluster % len(_FILLS)]
+    fill = _INK if marked else _FILLS[broker.cluster % len(_FILLS)]
     size = (2 * grid.half_width, 2 * _RADIUS)
     axes.add_patch(Ellipse(grid.at(broker), *size, facecolor=fill, edgecolor=_INK, linewidth=1.2, zorder=3))
-    axes.text(*grid.at(broker), str(broker), ha="center", va="center", fontsize=9, color=_INK, zorder=4)
+    colour, weight = ("white", "bold") if marked else (_INK, "normal")
+    axes.text(
+        *grid.at(broker), str(broker), ha="center", va="center", fontsize=9, color=colour, weight=weight, zorder=4
+    )
 
 
 def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
@@ -234,6 +286,24 @@ def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
         axes.plot([x, x + 0.4], [y, y], color=colour, linestyle=style, linewidth=width)
         axes.text(x + 0.48, y, label, ha="left", va="center", fontsize=8.5, color=_INK)
         x += 2.15
+
+
+def _legend_below(callouts: Callouts) -> dict[str, bool]:
+    """Return what stands below the legend, a row each, and whether it is of links or of brokers."""
+    entries = {}
+    if callouts.links:
+        entries[callouts.links_are] = True
+    if callouts.brokers:
+        entries[callouts.brokers_are] = False
+    return entries
+
+
+def _draw_legend_below(axes: Axes, x: float, y: float, text: str, *, of_link: bool) -> None:
+    if of_link:
+        axes.plot([x, x + 0.4], [y, y], color=_HIGHLIGHT, linestyle=(0, (4, 2.5)), linewidth=2.6)
+    else:
+        axes.plot([x + 0.2], [y], marker="o", markersize=9, color=_INK)
+    axes.text(x + 0.48, y, text, ha="left", va="center", fontsize=8.5, color=_INK)
 
 
 def _save(figure: Figure, path: Path, suffix: str) -> None:

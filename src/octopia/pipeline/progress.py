@@ -53,6 +53,24 @@ class Stages:
             known = int(progress.tasks[0].total or 1)
             progress.update(line, completed=known, total=known)
 
+    @contextlib.contextmanager
+    def line(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Show a line for work in which Spark has no part; the block may say how far it is."""
+        columns = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            TextColumn("{task.fields[outcome]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._screen) as progress:
+            line = progress.add_task(title, total=None, outcome="")
+
+            def tell(outcome: str) -> None:
+                progress.update(line, outcome=outcome)
+
+            yield tell
+            progress.update(line, completed=1, total=1)
+
 
 @contextlib.contextmanager
 def watching(spark: SparkSession, on_tasks: OnTasks) -> Iterator[None]:

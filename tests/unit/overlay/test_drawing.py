@@ -8,7 +8,7 @@ import pytest
 
 from octopia.errors import InvalidOverlay, UsageError
 from octopia.ids import BrokerId
-from octopia.overlay.drawing import draw
+from octopia.overlay.drawing import Callouts, draw
 from octopia.overlay.files import overlay_from_text
 
 pytest.importorskip("matplotlib")
@@ -95,3 +95,18 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r'pip install "octopia\[plot\]"'):
         draw(overlay_from_text("a", 1).scot, tmp_path / "overlay.svg")
+
+
+def test_links_and_brokers_can_be_spoken_of(tmp_path: Path):
+    scot = overlay_from_text("path:3", 4).scot
+    host, far, near = (scot.broker(name) for name in ("b.3", "b.0", "a.3"))
+    said = Callouts({(host, far): "100/s", (near, host): "7/s"}, "slow links", [host], "the host broker")
+    spoken = svg(tmp_path, "path:3", 4, callouts=said)
+    assert {"100/s", "7/s", "slow links", "the host broker"} <= set(labels(spoken))
+    assert "highlighted" not in labels(spoken)
+    assert spoken == svg(tmp_path, "path:3", 4, callouts=said)
+
+
+def test_callouts_are_of_links_that_are_there(tmp_path: Path):
+    with pytest.raises(InvalidOverlay):
+        svg(tmp_path, "path:3", 4, callouts=Callouts({(BrokerId("a", 0), BrokerId("c", 1)): "no link"}))
