@@ -9,7 +9,7 @@ KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 .PHONY: demo test check bench soak clean
 
 demo: $(READY)
-	$(BIN)/octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
+	$(BIN)/octopia demo
 
 test: check
 	$(BIN)/pytest -n $(WORKERS) -q

@@ -157,3 +157,10 @@ def test_many_processes_can_take_all_processors_together():
     together = [CpuSample((0.8, 0.8, 0.2), 0.2)]
     assert use_of(together, cores=2).is_short
     assert not use_of(together, cores=4).is_short
+
+
+def test_processes_that_wait_for_a_processor_are_short_of_them_though_they_use_little():
+    held_up = [CpuSample((0.4,), 0.1, waited=0.3)]
+    assert use_of(held_up, cores=2).waited_max == 0.3
+    assert use_of(held_up, cores=2).is_short
+    assert not use_of([CpuSample((0.4,), 0.1, waited=0.1)], cores=2).is_short

@@ -164,3 +164,11 @@ def test_own_settings_of_spark_go_first_and_java_options_add_up():
     assert "log4j2" in said[options]
     assert said[options].endswith(" -Dmine=1")
     assert "spark.driver.memory" not in configuration(PipelineSettings(remote="sc://far"))
+
+
+def test_small_tables_need_few_partitions_and_a_java_that_starts_fast():
+    own = PipelineSettings(spark={"spark.driver.extraJavaOptions": "-Xss4m"})
+    said = configuration(own.for_small_tables())
+    assert said["spark.sql.shuffle.partitions"] == "2"
+    assert said["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1 -Xss4m")
+    assert configuration(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from octopia.cli import bench, broker, compare, explain, link, paper, pipeline, play, publish, simulate, topology
+from octopia.cli import bench, broker, compare, demo, explain, link, paper, pipeline, play, publish, simulate, topology
 from octopia.errors import OctopiaError, UsageError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ app.command("play", epilog=play.EXAMPLES)(play.play)
 app.command("sweep", epilog=pipeline.SWEEP_EXAMPLES)(pipeline.sweep)
 app.command("metrics", epilog=pipeline.METRICS_EXAMPLES)(pipeline.metrics)
 app.command("audit", epilog=pipeline.AUDIT_EXAMPLES)(pipeline.audit)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("paper", epilog=paper.EXAMPLES)(paper.paper)
 app.command("pipeline", epilog=pipeline.PIPELINE_EXAMPLES)(pipeline.pipeline)
 

@@ -44,8 +44,10 @@ def require_spark() -> None:
 
 
 @contextlib.contextmanager
-def bench(master: str | None, remote: str | None, storage: str | None, ui: bool | None) -> Iterator[Bench]:
-    """Give what jobs work with, for as long as the block runs."""
+def bench(
+    master: str | None, remote: str | None, storage: str | None, ui: bool | None, *, small: bool = False
+) -> Iterator[Bench]:
+    """Give what jobs work with, for as long as the block runs; ``small`` if their tables are."""
     require_spark()
     # Spark takes a second to import, and no other command needs it.
     from octopia.pipeline.jobs import Bench
@@ -54,6 +56,8 @@ def bench(master: str | None, remote: str | None, storage: str | None, ui: bool 
     from octopia.pipeline.storage import Storage
 
     settings = load_settings().with_options(master, remote, storage, ui)
+    if small:
+        settings = settings.for_small_tables()
     place = Storage(settings.storage)
     place.check()
     try:

@@ -30,6 +30,8 @@ BUSY_PROCESS = 0.9
 """A process that uses more of one core than this may be what others wait for."""
 BUSY_TOGETHER = 0.95
 """All processors are taken if brokers and clients use more of them than this."""
+WAITED = 0.2
+"""A process that could run, and waited longer for a processor than this share of the time, was held up by others."""
 SHORT_FROM = 0.1
 """Processors were short if they were busy in more than this share of the time."""
 
@@ -38,7 +40,7 @@ SHORT_FROM = 0.1
 class CpuUse:
     """How busy processors were while a workload was played: a sample every second. All are shares from 0 to 1.
 
-    Only what brokers and clients used is counted. What others on this machine used is not.
+    Only what brokers and clients used is counted. What others on this machine used shows in how long these waited.
     """
 
     cores: int
@@ -49,8 +51,14 @@ class CpuUse:
     total_mean: float
     """Of all processors, by workers and by the clients' process together."""
     total_max: float
+    waited_max: float
+    """The largest share of any second in which a process could have run, but waited for a processor."""
     busy_share: float
-    """The share of samples in which a process used over 90% of a core, or all together over 95% of all processors."""
+    """The share of samples in which processors were busy.
+
+    They were if a process used over 90% of a core, if all together used over 95% of all processors, or if a process
+    waited for one in over 20% of the time.
+    """
 
     @property
     def is_short(self) -> bool:
@@ -139,17 +147,18 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuSample:
-    """What processes used between two looks: each a share of one core."""
+    """What processes did between two looks: the shares of one core that they used, and the longest wait for one."""
 
     workers: tuple[float, ...]
     clients: float
+    waited: float = 0.0
 
 
 def use_of(samples: Sequence[CpuSample], cores: int) -> CpuUse:
     """Sum up at least one sample."""
     together = [(sum(each.workers) + each.clients) / cores for each in samples]
     busy = [
-        max(*sample.workers, sample.clients) > BUSY_PROCESS or total > BUSY_TOGETHER
+        max(*sample.workers, sample.clients) > BUSY_PROCESS or total > BUSY_TOGETHER or sample.waited > WAITED
         for sample, total in zip(samples, together, strict=True)
     ]
     return CpuUse(
@@ -158,21 +167,31 @@ def use_of(samples: Sequence[CpuSample], cores: int) -> CpuUse:
         busiest_clients=round(max(each.clients for each in samples), 3),
         total_mean=round(sum(together) / len(together), 3),
         total_max=round(max(together), 3),
+        waited_max=round(max(each.waited for each in samples), 3),
         busy_share=round(sum(busy) / len(busy), 3),
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Look:
+    """The clocks of processes, the clients' last: what each has used, and how long it has waited for a processor."""
+
+    now_s: float
+    used_s: list[float]
+    waited_s: list[float]
 
 
 class _Meter:
     """Looks at the clocks of processes, from the first look on, and remembers a sample for every second."""
 
     def __init__(self, workers: Sequence[int]):
-        self._workers = workers
-        self._last: tuple[float, list[float]] | None = None
+        self._pids = [*workers, os.getpid()]
+        self._last: _Look | None = None
         self._samples: list[CpuSample] = []
 
     def look(self) -> None:
         """Take a sample if a second has passed since the last one."""
-        if self._last is None or time.perf_counter() - self._last[0] >= SAMPLE_S:
+        if self._last is None or time.perf_counter() - self._last.now_s >= SAMPLE_S:
             self._take()
 
     def use(self) -> CpuUse | None:
@@ -183,12 +202,28 @@ class _Meter:
 
     def _take(self) -> None:
         try:
-            used = [*(cpu_s_of(pid) for pid in self._workers), time.process_time()]
+            used_s, waited_s = [cpu_s_of(pid) for pid in self._pids], [_waited_s_of(pid) for pid in self._pids]
         except OSError:  # A worker died: the run fails, and says so better than this could.
             return
-        now = time.perf_counter()
+        now = _Look(time.perf_counter(), used_s, waited_s)
         if self._last is not None:
-            begin, before = self._last
-            shares = [(after - earlier) / (now - begin) for earlier, after in zip(before, used, strict=True)]
-            self._samples.append(CpuSample(tuple(shares[:-1]), shares[-1]))
-        self._last = now, used
+            self._samples.append(_sample_between(self._last, now))
+        self._last = now
+
+
+def _sample_between(before: _Look, after: _Look) -> CpuSample:
+    passed_s = after.now_s - before.now_s
+    used, waited = (
+        [(late - early) / passed_s for early, late in zip(*clocks, strict=True)]
+        for clocks in ((before.used_s, after.used_s), (before.waited_s, after.waited_s))
+    )
+    return CpuSample(tuple(used[:-1]), used[-1], max(waited))
+
+
+def _waited_s_of(pid: int) -> float:
+    """Return how long the main thread of a process has waited for a processor; not every Linux tells, then nothing."""
+    try:
+        _, waited_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    except (FileNotFoundError, ValueError):
+        return 0.0
+    return int(waited_ns) / 1e9

@@ -172,7 +172,7 @@ p { max-width: 52rem; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { background: var(--tint); white-space: nowrap; }
-figure { display: inline-block; width: 33rem; max-width: 100%; margin: 0 1rem 1.5rem 0; vertical-align: top; }
+figure { display: inline-block; width: 33rem; max-width: 100%; margin: 1rem 1rem .8rem 0; vertical-align: top; }
 figure img { display: block; width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
   border-radius: 4px; }
 figcaption { margin-top: .3rem; color: var(--faint); font-size: .9rem; }

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from octopia.errors import JobFailed
 from octopia.pipeline.java import java_home
-from octopia.pipeline.settings import PipelineSettings
+from octopia.pipeline.settings import JAVA_OPTIONS, PipelineSettings
 from octopia.playing.files import first_line
 
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -32,7 +32,6 @@ HERE = "local[*,3]"
 """All cores of this machine; a task whose worker dies is tried three times, as elsewhere."""
 _LOG_SETTINGS = "log4j2.properties"
 _LOCAL_MEMORY = "2g"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 @contextlib.contextmanager
@@ -123,7 +122,7 @@ def configuration(settings: PipelineSettings) -> dict[str, str]:
             "spark.ui.enabled": str(settings.ui).lower(),
             "spark.ui.showConsoleProgress": "false",
             # Spark loads so many classes that Java would clean up all its memory several times before it has begun.
-            _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC -XX:MetaspaceSize=256m",
+            JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_log_settings()} -XX:+UseSerialGC -XX:MetaspaceSize=256m",
         }
     if is_here(settings):
         said |= {
@@ -132,8 +131,8 @@ def configuration(settings: PipelineSettings) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
         }
     own = dict(settings.spark)
-    if _JAVA_OPTIONS in said and _JAVA_OPTIONS in own:
-        own[_JAVA_OPTIONS] = f"{said[_JAVA_OPTIONS]} {own[_JAVA_OPTIONS]}"
+    if JAVA_OPTIONS in said and JAVA_OPTIONS in own:
+        own[JAVA_OPTIONS] = f"{said[JAVA_OPTIONS]} {own[JAVA_OPTIONS]}"
     return said | own
 
 

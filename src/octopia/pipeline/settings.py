@@ -24,6 +24,8 @@ from octopia.tomlfile import Table, read_toml
 
 CONFIG_VARIABLE = "OCTOPIA_CONFIG"
 _DEFAULT_FILE = "octopia.toml"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_QUICK = "-XX:TieredStopAtLevel=1"
 _NO_CONF: Mapping[str, str] = {}
 
 
@@ -37,6 +39,11 @@ class PipelineSettings:
     ui: bool = False
     partitions: int = 0
     spark: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_CONF)
+
+    def for_small_tables(self) -> PipelineSettings:
+        """Return the settings for jobs of seconds, in which Java does not live to see its best code pay off."""
+        options = f"{_QUICK} {self.spark.get(JAVA_OPTIONS, '')}".rstrip()
+        return dataclasses.replace(self, partitions=self.partitions or 2, spark={**self.spark, JAVA_OPTIONS: options})
 
     def with_options(
         self, master: str | None = None, remote: str | None = None, storage: str | None = None, ui: bool | None = None

@@ -1,0 +1,81 @@
+"""``octopia demo``: the whole story on this machine, from data to a page with pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from octopia.cli.output import console, print_json
+from octopia.cli.spark import bench, require_spark
+from octopia.errors import JobFailed, MissingDependency, UsageError
+
+if TYPE_CHECKING:
+    from octopia.experiments.demo.running import Outcome
+
+EXAMPLES = """Examples:
+
+octopia demo
+
+octopia demo --out /tmp/demo --json
+"""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for everything.")] = Path("out/demo"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Play a burst on twelve real brokers with slow links, under static and dynamic routing, and audit both.
+
+    It takes about two minutes on two cores, and writes a page with pictures.
+    """
+    require_spark()
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependency('expected matplotlib for drawing, got none: pip install "octopia[plot]"')
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
+    with bench(None, None, "", None, small=True) as work:
+        from octopia.experiments.demo.pictures import draw_pictures
+        from octopia.experiments.demo.plan import DEMO
+        from octopia.experiments.demo.report import write_report
+        from octopia.experiments.demo.running import run_demo
+
+        outcome = run_demo(work, out, DEMO)
+        with work.stages.line("drawing pictures"):
+            page = write_report(outcome, draw_pictures(outcome, out), out)
+    if as_json:
+        print_json({**outcome.to_json(), "report": str(page)})
+    else:
+        _print(outcome, page)
+    if not outcome.is_clean:
+        raise JobFailed(
+            f"expected every delivery once, but the audit found faults: they are in {out / 'runs' / 'faults'}"
+        )
+
+
+def _print(outcome: Outcome, page: Path) -> None:
+    from octopia.experiments.demo.report import RESULTS, SHORT, next_steps, result_rows
+
+    screen = console()
+    links = ", ".join(f"{one} - {other}" for one, other in outcome.links)
+    rates = (
+        f"{outcome.plan.burst_rate:g} publications a second at {outcome.host}, {outcome.plan.link_rate:g} over {links}"
+    )
+    table = Table(title=f"a burst of {rates}", title_justify="left")
+    *heads, _ = RESULTS
+    for head in heads:
+        table.add_column(head.lower(), justify="left" if head == "Routing" else "right", no_wrap=True)
+    for *row, _ in result_rows(outcome):
+        table.add_row(*row)
+    screen.print(table)
+    for side in outcome.sides:
+        screen.print(f"audit of {side.run.algorithm} routing: {side.audit} of {side.audit.owed:,} deliveries")
+    if outcome.is_short:
+        screen.print(SHORT)
+    screen.print(f"the report is in {page} and {page.with_suffix('.md')}: open it in a browser")
+    screen.print(f"next: {next_steps(page.parent)[0]}, or what the report has at its end")

@@ -1,0 +1,136 @@
+"""The pictures of the demo: the overlay with its slow links, delays over time, and messages by kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octopia.experiments.charting import INK, LOOKS, drawing, frame, save
+from octopia.experiments.demo.running import Outcome, Side
+from octopia.experiments.page import Picture
+from octopia.overlay.drawing import Callouts, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FIGURES = "figures"
+_SHADE = "#e6eaee"
+_LEAST_S = 0.001
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pictures:
+    """The pictures of a demo."""
+
+    overlay: Picture
+    delays: Picture
+    messages: Picture
+
+
+def draw_pictures(outcome: Outcome, out: Path) -> Pictures:
+    """Draw all pictures into a folder of the demo's, as PNG and SVG; their addresses are relative to the demo's."""
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    with drawing():
+        return Pictures(_overlay(outcome, out), _delays(outcome, out), _messages(outcome, out))
+
+
+def _picture(name: str, title: str, note: str) -> Picture:
+    return Picture(title, f"{FIGURES}/{name}.png", f"{FIGURES}/{name}.svg", note)
+
+
+def _overlay(outcome: Outcome, out: Path) -> Picture:
+    plan, scot = outcome.plan, outcome.plan.workload.scot()
+    rate = f"{plan.link_rate:g}"
+    callouts = Callouts(
+        links=dict.fromkeys(outcome.links, f"{rate}/s"),
+        links_are=f"throttled to {rate} publications a second",
+        brokers=[outcome.host],
+        brokers_are=f"{outcome.host} gets the burst: {plan.burst_rate:g} publications a second",
+    )
+    title = f"{len(scot.brokers)} brokers, {len(outcome.links)} throttled links"
+    fast = scot.clusters - 1 - len(outcome.links)
+    note = (
+        f"Columns are regions, rows are clusters. All clusters want the burst that is published at {outcome.host}. "
+        f"{fast} of its {scot.clusters - 1} iLinks stayed fast."
+    )
+    picture = _picture("overlay", title, note)
+    for file in (picture.png, picture.svg):
+        draw(scot, out / file, title=title, callouts=callouts)
+    return picture
+
+
+def _delays(outcome: Outcome, out: Path) -> Picture:
+    picture = _picture(
+        "delays",
+        "How long deliveries took",
+        "By the time of delivery. Thick lines are the slowest delivery of each quarter of a second, thin lines the "
+        "median. The burst was published in the grey time.",
+    )
+    figure, axes = frame("time since the start (s)", "delay, log scale")
+    for side in outcome.sides:
+        look, curve = LOOKS[side.run.algorithm], side.delays.curve
+        axes.plot(curve.times_s, curve.maxima_s, color=look.colour, label=_label(side), linewidth=2.2)
+        axes.plot(curve.times_s, curve.medians_s, color=look.colour, linewidth=0.8)
+    axes.axvspan(*outcome.plan.burst_s, color=_SHADE, linewidth=0, label="the burst", zorder=0)
+    axes.set_xlim(left=0)
+    _scale_delays(axes)
+    save(figure, axes, picture.title, out / picture.png, out / picture.svg)
+    return picture
+
+
+def _scale_delays(axes: Axes) -> None:
+    """Show milliseconds beside seconds; what is below a millisecond is not worth its room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=_LEAST_S)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(_in_units))
+
+
+def _in_units(delay_s: float, _: int | None = None) -> str:
+    return f"{delay_s:g} s" if delay_s >= 1 else f"{1000 * delay_s:g} ms"
+
+
+def _label(side: Side) -> str:
+    return f"{side.run.algorithm} routing"
+
+
+def _messages(outcome: Outcome, out: Path) -> Picture:
+    picture = _picture(
+        "messages",
+        "Messages between brokers",
+        "Going around takes other links, and hardly more of them: a copy over a fast link carries the bits of the "
+        "clusters behind congested ones. Subscriptions and advertisements know nothing of it.",
+    )
+    sides = outcome.sides
+    kinds = [kind for kind in sides[0].run.messages if any(side.run.messages.get(kind) for side in sides)]
+    figure, axes = frame("messages, log scale", "")
+    height = 0.8 / len(sides)
+    for number, side in enumerate(sides):
+        places = [place + (number - (len(sides) - 1) / 2) * height for place in range(len(kinds))]
+        counts = [side.run.messages.get(kind, 0) for kind in kinds]
+        axes.barh(places, counts, height * 0.92, color=LOOKS[side.run.algorithm].colour, label=_label(side))
+        _write_counts(axes, places, counts)
+    axes.set_yticks(range(len(kinds)), [kind.replace("_", " ") for kind in kinds])
+    axes.grid(False, axis="y")
+    axes.invert_yaxis()
+    _scale_counts(axes, max(max(side.run.messages.values(), default=1) for side in sides))
+    save(figure, axes, picture.title, out / picture.png, out / picture.svg)
+    return picture
+
+
+def _write_counts(axes: Axes, places: list[float], counts: list[int]) -> None:
+    for place, count in zip(places, counts, strict=True):
+        axes.annotate(f"{count:,}", (max(count, 1), place), (3, 0), textcoords="offset points", ha="left", va="center",
+                      fontsize=8, color=INK)  # fmt: skip
+
+
+def _scale_counts(axes: Axes, most: int) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.set_xscale("log")
+    axes.set_xlim(left=1, right=3 * most)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))

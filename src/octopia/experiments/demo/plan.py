@@ -1,0 +1,89 @@
+"""What the demo plays: a workload with a burst, on an overlay in which the burst's host broker has slow links.
+
+Static routing sends every publication over the iLink of each cluster that wants it, slow or not, so that what is more
+than a link carries waits. Dynamic routing sends it around: one iLink of the host broker stays fast.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from octopia.errors import UsageError
+from octopia.ids import BrokerId
+from octopia.overlay import Scot
+from octopia.overlay.scot import Link
+from octopia.pipeline.spec import Burst, WorkloadSpec
+
+MOST_SLOW_LINKS = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A workload with a burst, the market it is made of, and how many publications a second slow links carry."""
+
+    workload: WorkloadSpec
+    symbols: int
+    days: int
+    link_rate: float
+
+    def __post_init__(self) -> None:
+        """Refuse a plan in which nothing can congest."""
+        if self.workload.burst is None:
+            raise UsageError("expected a workload with a burst, got one without")
+        if not 0 < self.link_rate <= self.burst_rate / 2:
+            wanted = f"at most half of the burst's {self.burst_rate:g} publications a second"
+            raise UsageError(f"expected slow links to carry {wanted}, got {self.link_rate:g}")
+
+    @property
+    def burst(self) -> Burst:
+        """The burst."""
+        assert self.workload.burst is not None
+        return self.workload.burst
+
+    @property
+    def burst_rate(self) -> float:
+        """How many publications a second the burst has."""
+        return self.burst.per_minute / 60.0
+
+    @property
+    def burst_s(self) -> tuple[float, float]:
+        """When the burst begins and ends."""
+        begin = self.burst.start_ms / 1000.0
+        return begin, begin + self.burst.publications / self.burst_rate
+
+
+DEMO = Plan(
+    WorkloadSpec(
+        tree="path:3",
+        clusters=4,
+        publishers=20,
+        publications=30,
+        subscribers=200,
+        burst=Burst(publications=2560, per_minute=9600.0, start_ms=2000.0, share=0.03),
+        seed=4,
+    ),
+    symbols=110,
+    days=40,
+    link_rate=80.0,
+)
+"""About a minute and a half of two busy cores; the seed puts the burst at b.3, where the paper has its publisher."""
+
+
+def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
+    """Return the iLinks of the burst's host broker that become slow: two, but one stays fast if there is more than one.
+
+    They lead to the lowest clusters.
+    """
+    others = [BrokerId(host.region, cluster) for cluster in range(scot.clusters) if cluster != host.cluster]
+    if not others:
+        raise UsageError(f"expected an overlay of at least 2 clusters, got {scot.clusters}: {host} has no iLinks")
+    return tuple((host, other) for other in others[: max(1, min(MOST_SLOW_LINKS, len(others) - 1))])
+
+
+def overlay_text(plan: Plan, links: tuple[Link, ...]) -> str:
+    """Return the overlay file of the demo."""
+    spec = plan.workload
+    lines = ['name = "demo"', f'tree = "{spec.tree}"', f"clusters = {spec.scot().clusters}"]
+    for one, other in links:
+        lines += ["", "[[link]]", f'between = ["{one}", "{other}"]', f"rate = {plan.link_rate:g}"]
+    return "\n".join(lines) + "\n"

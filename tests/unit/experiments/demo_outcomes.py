@@ -1,0 +1,35 @@
+"""A made-up outcome of the demo, for what shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy
+
+from octopia.experiments.demo.delays import Delays, delays_of
+from octopia.experiments.demo.plan import DEMO, slow_links
+from octopia.experiments.demo.running import Audit, Outcome, Side
+from octopia.experiments.networked import CpuUse, NetworkRun
+from octopia.ids import BrokerId
+
+CALM = CpuUse(2, 0.5, 0.25, 0.3, 0.4, 0.05, 0.0)
+BUSY = dataclasses.replace(CALM, busy_share=0.5)
+CLEAN = Audit(owed=1000, missing=0, unwanted=0, duplicate=0)
+FAULTY = Audit(owed=1000, missing=1, unwanted=2, duplicate=3)
+
+
+def delays(longest_ms: float) -> Delays:
+    times_ms = numpy.arange(0.0, 20_000.0, 20.0)
+    return delays_of(times_ms, numpy.linspace(5.0, longest_ms, len(times_ms)))
+
+
+def side(algorithm: str, longest_ms: float, audit: Audit = CLEAN, cpu: CpuUse | None = CALM) -> Side:
+    messages = {"advertisement": 63, "subscription": 400, "publication": 20_000, "sync": 0}
+    return Side(NetworkRun(algorithm, algorithm, 3480, 1000, messages, 20.0, cpu), delays(longest_ms), audit)
+
+
+def outcome(audit: Audit = CLEAN, cpu: CpuUse | None = CALM) -> Outcome:
+    host = BrokerId("b", 3)
+    links = slow_links(DEMO.workload.scot(), host)
+    sides = (side("static", 18_000.0, audit, cpu), side("dynamic", 250.0))
+    return Outcome(DEMO, host, links, 1234, sides, (("workload", 12.25), ("audit", 3.0)))
