@@ -19,12 +19,16 @@ MOST_SLOW_LINKS = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A workload with a burst, the market it is made of, and how many publications a second slow links carry."""
+    """A workload with a burst, the market it is made of, and how many publications a second slow links carry.
+
+    It is played so many times faster than the workload says.
+    """
 
     workload: WorkloadSpec
     symbols: int
     days: int
     link_rate: float
+    speed: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a plan in which nothing can congest."""
@@ -43,12 +47,12 @@ class Plan:
     @property
     def burst_rate(self) -> float:
         """How many publications a second the burst has."""
-        return self.burst.per_minute / 60.0
+        return self.burst.per_minute / 60.0 * self.speed
 
     @property
     def burst_s(self) -> tuple[float, float]:
         """When the burst begins and ends."""
-        begin = self.burst.start_ms / 1000.0
+        begin = self.burst.start_ms / 1000.0 / self.speed
         return begin, begin + self.burst.publications / self.burst_rate
 
 

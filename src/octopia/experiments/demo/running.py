@@ -113,26 +113,33 @@ def run_demo(bench: Bench, out: Path, plan: Plan) -> Outcome:
     from octopia.pipeline.jobs import Market, find_truth, make_workload
 
     watch = _Watch()
-    folder = str(out.absolute())
-    workload = f"{folder}/{WORKLOAD}"
+    workload = str((out / WORKLOAD).absolute())
     with watch.step("workload"):
         make_workload(bench, workload, plan.workload, Market(symbols=plan.symbols, days=plan.days))
     with watch.step("truth"):
         matches = find_truth(bench, workload)
+    outcome = compare_routing(bench, out, plan)
+    return dataclasses.replace(outcome, matches=matches, steps=(*watch.steps, *outcome.steps))
+
+
+def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
+    """Play the workload that is in the demo's folder, with its truth, under both algorithms, and audit both."""
+    watch = _Watch()
+    folder = str(out.absolute())
     load_workload.cache_clear()  # An earlier demo in this process may have left another one there.
-    host = host_of_burst(workload)
+    host = host_of_burst(f"{folder}/{WORKLOAD}")
     links = slow_links(plan.workload.scot(), host)
     (out / OVERLAY).write_text(overlay_text(plan, links))
-    # The workload was made anew, which makes earlier runs worthless.
+    # The workload may have been made anew, which makes earlier runs worthless.
     bench.storage.remove(f"{folder}/{RUNS}")
     runs = []
     for algorithm in ALGORITHMS:
         with watch.step(f"{algorithm} routing"):
-            runs.append(_play(bench, out, algorithm))
+            runs.append(_play(bench, out, algorithm, plan.speed))
     with watch.step("audit"):
         audits = _audit(bench, folder)
     sides = tuple(Side(run, read_delays(_folder_of(out, run.run_id) / TRACE), audits[run.run_id]) for run in runs)
-    return Outcome(plan, host, links, matches, sides, tuple(watch.steps))
+    return Outcome(plan, host, links, max(side.audit.owed for side in sides), sides, tuple(watch.steps))
 
 
 def host_of_burst(workload: str) -> BrokerId:
@@ -142,7 +149,7 @@ def host_of_burst(workload: str) -> BrokerId:
     return next(each.broker for each in load_workload(workload).advertisements if each.client == BURST)
 
 
-def _play(bench: Bench, out: Path, algorithm: Algorithm) -> NetworkRun:
+def _play(bench: Bench, out: Path, algorithm: Algorithm, speed: float) -> NetworkRun:
     spec = RunSpec(
         workload=str((out / WORKLOAD).absolute()),
         run_id=algorithm.value,
@@ -150,7 +157,7 @@ def _play(bench: Bench, out: Path, algorithm: Algorithm) -> NetworkRun:
         overlay=str(out / OVERLAY),
     )
     with bench.stages.line(f"{algorithm} routing:") as tell:
-        run = play_on_brokers(spec, _folder_of(out, spec.run_id), 1.0, tell)
+        run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell)
         tell(f"{run.deliveries:,} deliveries")
     return run
 

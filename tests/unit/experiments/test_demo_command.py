@@ -1,0 +1,75 @@
+"""``octopia demo``, with made-up results in place of brokers and Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from demo_outcomes import BUSY, FAULTY, outcome
+from typer.testing import CliRunner, Result
+
+from octopia.cli import app, demo
+from octopia.errors import JobFailed, MissingDependency, UsageError
+from octopia.experiments.demo import running
+from octopia.experiments.demo.running import Outcome
+
+pytest.importorskip("matplotlib")
+
+
+@contextlib.contextmanager
+def no_spark(*_: object, **__: object) -> Iterator[SimpleNamespace]:
+    yield SimpleNamespace(stages=SimpleNamespace(line=lambda _: contextlib.nullcontext()))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    def invoke(told: Outcome, *arguments: str) -> Result:
+        monkeypatch.setattr(demo, "bench", no_spark)
+        monkeypatch.setattr(running, "run_demo", lambda *_: told)
+        return CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), *arguments], catch_exceptions=False)
+
+    return invoke
+
+
+def test_the_last_lines_say_where_the_report_is_and_what_to_try_next(run: Callable[..., Result], tmp_path: Path):
+    result = run(outcome())
+    assert result.exit_code == 0
+    lines = "\n".join(result.stdout.splitlines())
+    assert "audit of dynamic routing: 0 missing, 0 unwanted, 0 duplicate of 1,000 deliveries" in lines
+    assert "next: octopia paper" in lines
+    assert "Processors were short" not in lines
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "out" / "figures" / "delays.png").exists()
+
+
+def test_it_says_when_processors_were_short(run: Callable[..., Result]):
+    assert "Processors were short" in run(outcome(cpu=BUSY)).stdout
+
+
+def test_numbers_as_json(run: Callable[..., Result], tmp_path: Path):
+    found = json.loads(run(outcome(), "--json").stdout)
+    assert found["report"] == str(tmp_path / "out" / "report.html")
+    assert [each["deliveries"] for each in found["runs"]] == [1000, 1000]
+
+
+def test_faults_are_a_failure(run: Callable[..., Result]):
+    with pytest.raises(JobFailed, match="the audit found faults"):
+        run(outcome(FAULTY))
+
+
+def test_without_matplotlib_it_says_what_to_install(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    with pytest.raises(MissingDependency, match=r"octopia\[plot\]"):
+        run(outcome())
+
+
+def test_a_folder_that_cannot_be_made_is_refused(run: Callable[..., Result], tmp_path: Path):
+    (tmp_path / "out").write_text("taken")
+    with pytest.raises(UsageError, match="a folder that can be made"):
+        run(outcome())
