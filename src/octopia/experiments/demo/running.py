@@ -154,7 +154,7 @@ def _play(bench: Bench, out: Path, algorithm: Algorithm, speed: float) -> Networ
         workload=str((out / WORKLOAD).absolute()),
         run_id=algorithm.value,
         algorithm=algorithm,
-        overlay=str(out / OVERLAY),
+        overlay=str((out / OVERLAY).absolute()),
     )
     with bench.stages.line(f"{algorithm} routing:") as tell:
         run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell)
