@@ -70,7 +70,7 @@ DEMO = Plan(
     days=40,
     link_rate=80.0,
 )
-"""About a minute and a half of two busy cores; the seed puts the burst at b.3, where the paper has its publisher."""
+"""Half a minute of static routing, and less of dynamic; the seed puts the burst at b.3, as in the paper's example."""
 
 
 def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
