@@ -169,7 +169,10 @@ class Fact(msgspec.Struct):
 
 @dataclasses.dataclass(slots=True)
 class Counters:
-    """What a broker counts over its lifetime; ``sent`` counts messages to other brokers by kind."""
+    """What a broker counts over its lifetime; ``sent`` counts messages to other brokers by kind.
+
+    ``searches`` are those of the PRT for other paths: only TID-dynamic ever does that.
+    """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
     cases: dict[Case, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Case, 0))
@@ -179,6 +182,7 @@ class Counters:
     lost_by_slow_clients: int = 0
     dropped_while_down: int = 0
     admitted_by_grace: int = 0
+    searches: int = 0
 
 
 class LinkStatus(msgspec.Struct, frozen=True):

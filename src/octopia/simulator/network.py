@@ -27,14 +27,25 @@ NS_PER_US = 1000
 class Wire:
     """One direction of a link."""
 
-    __slots__ = ("_last_control_ns", "_last_data_ns", "delay_ns", "free_at_ns", "interval_ns", "source", "target")
+    __slots__ = (
+        "_last_control_ns",
+        "_last_data_ns",
+        "delay_ns",
+        "free_at_ns",
+        "interval_ns",
+        "is_awaited",
+        "source",
+        "target",
+    )
 
-    def __init__(self, source: BrokerId, target: Peer, delay_ns: int):
+    def __init__(self, source: BrokerId, target: Peer, delay_ns: int, interval_ns: int = 0):
         self.source = source
         self.target = target
         self.delay_ns = delay_ns
-        self.interval_ns = 0
+        self.interval_ns = interval_ns
         self.free_at_ns = 0
+        self.is_awaited = False
+        """Whether something is planned for when it is free."""
         self._last_control_ns = 0
         self._last_data_ns = 0
 
@@ -131,25 +142,27 @@ class IdealLinks:
         return None
 
     def _transmit_next(self, wire: Wire, broker: Broker) -> None:
-        """Take one publication if the wire is free, and come back when it has passed."""
+        """Take one publication if the wire is free, and come back for what is left when it has passed."""
         agenda = self._host.agenda
-        if agenda.now_ns < wire.free_at_ns:
-            return
-        message = broker.take(wire.target, agenda.now_ms)
-        if message is None:
-            return
-        occupied_ns = occupation_ns(wire, self._host.profile, message)
-        wire.free_at_ns = agenda.now_ns + occupied_ns
-        self._send(wire, [message], occupied_ns)
-        agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, wire)
+        if agenda.now_ns >= wire.free_at_ns:
+            message = broker.take(wire.target, agenda.now_ms)
+            if message is None:
+                return
+            occupied_ns = occupation_ns(wire, self._host.profile, message)
+            wire.free_at_ns = agenda.now_ns + occupied_ns
+            self._send(wire, [message], occupied_ns)
+        if not wire.is_awaited and broker.waits_for(wire.target):
+            wire.is_awaited = True
+            agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, wire)
 
     def _on_free(self, wire: Wire) -> None:
+        wire.is_awaited = False
         assert isinstance(wire.target, BrokerId)
         self.pump(wire.source, wire.target)
 
     def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
         if batch:
-            arrival_ns = plan_arrival(wire, self._host, batch, occupied_ns)
+            arrival_ns = plan_arrival(wire, self._host.agenda.now_ns + occupied_ns + jitter_ns(self._host), batch)
             self._host.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive, (wire, batch))
 
     def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
@@ -169,11 +182,9 @@ def jitter_ns(host: Host) -> int:
     return to_ns(host.random.uniform(0.0, jitter_ms)) if jitter_ms else 0
 
 
-def plan_arrival(wire: Wire, host: Host, batch: Sequence[Message], occupied_ns: int) -> int:
-    """Return when a batch that leaves now arrives."""
-    earliest_ns = host.agenda.now_ns + occupied_ns + wire.delay_ns
-    if host.profile.jitter_ms:
-        earliest_ns += jitter_ns(host)
+def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
+    """Return when a batch arrives that leaves at some time."""
+    earliest_ns = leaves_ns + wire.delay_ns
     # Control goes first, so that a batch that begins with data is data throughout.
     if isinstance(batch[0], Data):
         return wire.arrival_ns(earliest_ns, control=False, data=True)

@@ -304,9 +304,7 @@ class _Script:
     def _clients_are_never_slow(self) -> bool:
         """Whether all clients can be reached at once: nothing makes their links differ, or fail."""
         changes = (SlowItem, CrashItem, RestartItem)
-        return not self._profile.jitter_ms and not any(
-            isinstance(event.item, changes) for event in self._scenario.events
-        )
+        return not any(isinstance(event.item, changes) for event in self._scenario.events)
 
     def _play_events(self) -> None:
         """Let timed events happen at their times, counted from here, and all others after what came before."""

@@ -115,7 +115,7 @@ class World:
         self._listens = settings.detail > Detail.OFF
         self._brokers_take_time = environment.profile.brokers_take_time
         self._client_delay_ns = to_ns(environment.profile.client_delay_ms)
-        self._clients_are_alike = not environment.profile.bandwidth_mbit_s and not environment.profile.jitter_ms
+        self._clients_are_alike = not environment.profile.bandwidth_mbit_s
         self._returns_credit = environment.sessions is not None
         self._nodes = {
             broker: _Node(make_broker(scot.neighbourhood(broker), settings, matchers=matchers))
@@ -135,8 +135,8 @@ class World:
         for low, high in (*self.scot.alinks, *self.scot.ilinks):
             same_machine = machines[low] == machines[high]
             delay_ms = self.profile.same_machine_delay_ms if same_machine else self.profile.link_delay_ms
-            wires[low, high] = Wire(low, high, to_ns(delay_ms))
-            wires[high, low] = Wire(high, low, to_ns(delay_ms))
+            for source, target in ((low, high), (high, low)):
+                wires[source, target] = Wire(source, target, to_ns(delay_ms), round(self.profile.send_us * NS_PER_US))
         if environment.sessions is None:
             return IdealLinks(self, wires)
         return SessionLinks(self, wires, environment.sessions, environment.faults)
@@ -306,9 +306,13 @@ class World:
         if isinstance(wire.target, ClientId) and self._client_wires.get(wire.target) is wire:
             self.arrive(wire.source, wire.target, batch)
 
-    def _serve_next(self, node: _Node) -> None:
-        node.busy = bool(node.waiting)
-        if node.busy:
+    def _serve_next(self, node: _Node, search_us: float = 0.0) -> None:
+        """Let a broker take the next message; if it is still searching for the last one, after that."""
+        node.busy = bool(node.waiting) or search_us > 0
+        if search_us:
+            resumes_ns = self.agenda.now_ns + round(search_us * NS_PER_US)
+            self.agenda.enter(resumes_ns, Priority.SERVICE, self._searched, (node, node.incarnation))
+        elif node.busy:
             sizes = node.broker.table_sizes()
             advertisements = sizes["clt"] + sizes["srt"]
             service_us = self.profile.service_us(node.waiting[0][1], advertisements, sizes["prt"])
@@ -319,7 +323,15 @@ class World:
         node, incarnation = service
         if node.is_alive and node.incarnation == incarnation:
             sender, message = node.waiting.popleft()
+            counters = node.broker.counters
+            before = counters.searches
             self._feed(node, sender, [message])
+            searches = counters.searches - before
+            self._serve_next(node, searches and searches * self.profile.searching_us(node.broker.table_sizes()["prt"]))
+
+    def _searched(self, service: tuple[_Node, int]) -> None:
+        node, incarnation = service
+        if node.is_alive and node.incarnation == incarnation:
             self._serve_next(node)
 
     def _feed(self, node: _Node, sender: Peer, batch: Sequence[Message]) -> None:
@@ -431,7 +443,7 @@ class World:
         self, client: ClientId, wire: Wire, batch: Sequence[Message], occupied_ns: int, departures: _Departures
     ) -> None:
         if batch:
-            arrival_ns = plan_arrival(wire, self, batch, occupied_ns)
+            arrival_ns = plan_arrival(wire, self.agenda.now_ns + occupied_ns, batch)
             departures.arrivals.setdefault(arrival_ns, []).append((client, batch))
 
     def _enter_departures(self, departures: _Departures) -> None:

@@ -139,7 +139,7 @@ subscribe = ["x > 0"]
         assert assumed["name"] == "paper"
         assert "assumed" in assumed["description"]
         assert (assumed["machines"], assumed["message_us"]) == (7, 60.0)
-        assert "jitter_ms" not in assumed
+        assert {"jitter_ms", "send_us"} <= set(assumed)
 
     def test_brokers_on_one_machine_are_closer(self):
         one = dataclasses.replace(UNIT, same_machine_delay_ms=0.25, machines=1)
@@ -155,6 +155,40 @@ def test_bandwidth_counts_bytes():
     assert delays(run)["far"] == pytest.approx(5 + 4 * 5)
 
 
+def test_sending_occupies_links_between_brokers_only():
+    slow = dataclasses.replace(UNIT, send_us=5000.0)
+    run = run_text(LINE + PUBLISH + "count = 3\n", profile=slow)
+    assert [delay for _, delay in series(run, "here")] == [2.0, 2.0, 2.0]
+    assert [delay for _, delay in series(run, "far")] == [5 + 3 * 5.0 + wait for wait in (0.0, 5.0, 10.0)]
+
+
+def test_the_rate_of_a_link_replaces_what_sending_takes():
+    slow = dataclasses.replace(UNIT, send_us=5000.0)
+    fast = LINE + '[[link]]\nbetween = ["b.0", "c.0"]\nrate = 1000\n'
+    assert delays(run_text(fast + PUBLISH, profile=slow))["far"] == 5 + 2 * 5.0 + 1.0
+
+
+class TestSearch:
+    """The time that TID-dynamic takes to search its table, which holds up what comes next at that broker."""
+
+    TEXT = LINE + '[routing]\nalgorithm = "{}"\n[[link]]\nbetween = ["a.0", "b.0"]\ncongested = {}\n'
+    SEARCHING = dataclasses.replace(UNIT, search_per_entry_us=1000.0)
+
+    def arrivals(self, algorithm: str, congested: str) -> list[float]:
+        text = self.TEXT.format(algorithm, congested) + PUBLISH + "count = 2\n"
+        return [delay for _, delay in series(run_text(text, profile=self.SEARCHING), "here")]
+
+    def test_a_search_takes_time_for_every_entry(self):
+        # Three subscriptions are bound to one tree, and all of them are known to the publisher's host broker.
+        assert self.arrivals("tid-dynamic", "true") == [2.0, 2.0 + 3 * 1.0]
+
+    @pytest.mark.parametrize(
+        ("algorithm", "congested"), [("tid-dynamic", "false"), ("tid-static", "true"), ("dynamic", "true")]
+    )
+    def test_nobody_else_searches(self, algorithm, congested):
+        assert self.arrivals(algorithm, congested) == [2.0, 2.0]
+
+
 class TestJitter:
     SHAKY = dataclasses.replace(UNIT, jitter_ms=7.0)
     TEXT = LINE + '[routing]\nalgorithm = "static"\n' + PUBLISH + "count = 50\nevery_ms = 0.5\n"
@@ -165,6 +199,7 @@ class TestJitter:
             numbers = [number for number, _ in series(run, client)]
             assert numbers == list(range(50))
         assert len({delay for _, delay in series(run, "far")}) > 10
+        assert {delay for _, delay in series(run, "here")} == {2.0}  # Clients are reached without it.
         assert run.complaints() == []
 
     def test_control_messages_keep_their_order_too(self):

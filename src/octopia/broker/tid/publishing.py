@@ -20,7 +20,7 @@ from octopia.settings import PathSelection
 
 
 class View:
-    """The view of a broker that the choice of paths gets: it reads everything and changes one counter."""
+    """The view of a broker that the choice of paths gets: it reads everything and changes counters alone."""
 
     __slots__ = ("_state",)
 
@@ -38,6 +38,7 @@ class View:
     def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
         """Find bound copies as the settings say; both ways find the same, and count what they read."""
         state = self._state
+        state.counters.searches += 1
         if state.settings.routing.path_selection is PathSelection.LINEAR:
             state.counters.entries_scanned += len(state.prt)
             return state.prt.scan_for(subscriptions)
