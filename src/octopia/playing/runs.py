@@ -36,6 +36,7 @@ from octopia.playing.files import MANIFEST as WORKLOAD
 from octopia.playing.files import Workload, absolute, fs, load_workload, locate, read_json
 from octopia.playing.simulated import Play, play_simulated
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
+from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run
 from octopia.tomlfile import Table, read_toml
 from octopia.trace import Parquet
@@ -209,7 +210,6 @@ def manifest_of(spec: RunSpec, run: Run, seconds: float) -> dict[str, Any]:
     """Return what a run assumed, and what it counted."""
     return {
         "identity": identity_of(spec),
-        "profile": run.profile.assumptions(),
         "messages": run.messages(),
         "losses": run.losses(),
         "refused": len(run.recorder.refused),
@@ -219,9 +219,12 @@ def manifest_of(spec: RunSpec, run: Run, seconds: float) -> dict[str, Any]:
 
 
 def identity_of(spec: RunSpec) -> dict[str, Any]:
-    """Return what makes a run this run and no other: its spec, and what its workload was made from."""
-    workload = read_json(f"{spec.workload}/{WORKLOAD}")
-    return {"spec": msgspec.to_builtins(spec), "workload": workload}
+    """Return what makes a run this run and no other: its spec, what its workload was made of, and what things cost."""
+    return {
+        "spec": msgspec.to_builtins(spec),
+        "workload": read_json(f"{spec.workload}/{WORKLOAD}"),
+        "profile": find_profile(spec.profile).assumptions(),
+    }
 
 
 def finished_run(folder: str, run_id: str) -> dict[str, Any] | None:
