@@ -7,9 +7,10 @@ import dataclasses
 import numpy
 
 from octopia.experiments.demo.delays import Delays, delays_of
-from octopia.experiments.demo.plan import DEMO, slow_links
+from octopia.experiments.demo.plan import DEMO
 from octopia.experiments.demo.running import Audit, Outcome, Side
 from octopia.experiments.networked import CpuUse, NetworkRun
+from octopia.experiments.slow_links import slow_links
 from octopia.ids import BrokerId
 
 CALM = CpuUse(2, 0.5, 0.25, 0.3, 0.4, 0.05, 0.0)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from octopia.errors import UsageError
-from octopia.experiments.demo.plan import DEMO, Plan, overlay_text, slow_links
+from octopia.experiments.demo.plan import DEMO, Plan
+from octopia.experiments.slow_links import overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay, overlay_from_text
 
@@ -28,7 +29,7 @@ def test_one_cluster_has_no_ilinks():
 def test_the_overlay_file_throttles_both_directions(tmp_path: Path):
     links = slow_links(DEMO.workload.scot(), BrokerId("b", 3))
     file = tmp_path / "overlay.toml"
-    file.write_text(overlay_text(DEMO, links))
+    file.write_text(overlay_text("demo", DEMO.workload, links, DEMO.link_rate))
     overlay = load_overlay(file)
     assert overlay.scot == DEMO.workload.scot()
     assert sorted(f"{one}>{other}" for one, other in overlay.shapes) == ["b.0>b.3", "b.1>b.3", "b.3>b.0", "b.3>b.1"]

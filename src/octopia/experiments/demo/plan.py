@@ -1,20 +1,11 @@
-"""What the demo plays: a workload with a burst, on an overlay in which the burst's host broker has slow links.
-
-Static routing sends every publication over the iLink of each cluster that wants it, slow or not, so that what is more
-than a link carries waits. Dynamic routing sends it around: one iLink of the host broker stays fast.
-"""
+"""What the demo plays: a workload with a burst, on an overlay in which the burst's host broker has slow links."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from octopia.errors import UsageError
-from octopia.ids import BrokerId
-from octopia.overlay import Scot
-from octopia.overlay.scot import Link
 from octopia.pipeline.spec import Burst, WorkloadSpec
-
-MOST_SLOW_LINKS = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,23 +62,3 @@ DEMO = Plan(
     link_rate=80.0,
 )
 """Half a minute of static routing, and less of dynamic; the seed puts the burst at b.3, as in the paper's example."""
-
-
-def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
-    """Return the iLinks of the burst's host broker that become slow: two, but one stays fast if there is more than one.
-
-    They lead to the lowest clusters.
-    """
-    others = [BrokerId(host.region, cluster) for cluster in range(scot.clusters) if cluster != host.cluster]
-    if not others:
-        raise UsageError(f"expected an overlay of at least 2 clusters, got {scot.clusters}: {host} has no iLinks")
-    return tuple((host, other) for other in others[: max(1, min(MOST_SLOW_LINKS, len(others) - 1))])
-
-
-def overlay_text(plan: Plan, links: tuple[Link, ...]) -> str:
-    """Return the overlay file of the demo."""
-    spec = plan.workload
-    lines = ['name = "demo"', f'tree = "{spec.tree}"', f"clusters = {spec.scot().clusters}"]
-    for one, other in links:
-        lines += ["", "[[link]]", f'between = ["{one}", "{other}"]', f"rate = {plan.link_rate:g}"]
-    return "\n".join(lines) + "\n"

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.demo.delays import Delays, read_delays
-from octopia.experiments.demo.plan import Plan, overlay_text, slow_links
+from octopia.experiments.demo.plan import Plan
 from octopia.experiments.networked import NetworkRun, play_on_brokers
+from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
 from octopia.playing.files import load_workload
@@ -129,7 +130,7 @@ def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
     load_workload.cache_clear()  # An earlier demo in this process may have left another one there.
     host = host_of_burst(f"{folder}/{WORKLOAD}")
     links = slow_links(plan.workload.scot(), host)
-    (out / OVERLAY).write_text(overlay_text(plan, links))
+    (out / OVERLAY).write_text(overlay_text("demo", plan.workload, links, plan.link_rate))
     # The workload may have been made anew, which makes earlier runs worthless.
     bench.storage.remove(f"{folder}/{RUNS}")
     runs = []
@@ -140,13 +141,6 @@ def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
         audits = _audit(bench, folder)
     sides = tuple(Side(run, read_delays(_folder_of(out, run.run_id) / TRACE), audits[run.run_id]) for run in runs)
     return Outcome(plan, host, links, max(side.audit.owed for side in sides), sides, tuple(watch.steps))
-
-
-def host_of_burst(workload: str) -> BrokerId:
-    """Return the broker at which the burst is published."""
-    from octopia.pipeline.publishing import BURST
-
-    return next(each.broker for each in load_workload(workload).advertisements if each.client == BURST)
 
 
 def _play(bench: Bench, out: Path, algorithm: Algorithm, speed: float) -> NetworkRun:
