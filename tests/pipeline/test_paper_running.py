@@ -1,15 +1,22 @@
 """Studies, run at a size that takes seconds: from an experiment file to tables and an audit."""
 
+import dataclasses
+import shutil
+
 import pytest
 
 from octopia.content import intersects
+from octopia.experiments.paper import real
 from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.running import run_study, stable_ms
-from octopia.experiments.paper.studies import read_study
+from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
+from octopia.experiments.paper.running import run_study, run_variants, stable_ms
+from octopia.experiments.paper.sensitivity import write_profile
+from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.tables import SequenceRow
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
 from octopia.playing.files import load_workload
+from octopia.simulator.profiles import PAPER
 
 SMALL = Market(symbols=30, days=10)
 PUBLISHERS = """
@@ -24,6 +31,7 @@ publishers = [5]
 algorithm = ["dynamic", "tid-static"]
 profile = "paper"
 detail = "hops"
+[tiny]
 [laptop]
 [paper]
 """
@@ -46,6 +54,7 @@ per_minute = [60000]
 algorithm = ["static", "dynamic"]
 profile = "paper"
 sample_ms = 10.0
+[tiny]
 [laptop]
 [paper]
 """
@@ -53,7 +62,7 @@ sample_ms = 10.0
 
 def study_of(text, name, tmp_path):
     (tmp_path / "study.toml").write_text(text)
-    return read_study(tmp_path / "study.toml", name, Scale.LAPTOP)
+    return read_study(tmp_path / "study.toml", name, Extent(Scale.LAPTOP))
 
 
 def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch):
@@ -100,6 +109,37 @@ def test_a_share_of_publishers_is_that_of_publishers_and_of_their_advertisements
     assert len(offers) == 4
     for subscription in loaded.subscriptions:
         assert sum(intersects(each, subscription.filter) for each in offers) == 2
+
+
+def test_a_study_under_several_profiles_gives_tables_of_each(bench, burst, tmp_path):
+    study, ran = burst
+    slow = write_profile(dataclasses.replace(PAPER, name="slow", send_us=30_000.0), tmp_path)
+    tables = run_variants(bench, study, "studies", SMALL, {"assumed": "paper", "slow": str(slow)})
+    assert tables["assumed"] == ran.tables
+    for before, after in zip(ran.tables.bursts, tables["slow"].bursts, strict=True):
+        assert (after.algorithm, after.deliveries) == (before.algorithm, before.deliveries)
+        assert after.publication_delay_ms > 5 * before.publication_delay_ms
+
+
+def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, burst, tmp_path, monkeypatch):
+    (point,) = burst[0].points
+    study = dataclasses.replace(burst[0], points=(dataclasses.replace(point, runs=point.runs[:1]),), link_rate=40.0)
+    (tmp_path / "burst").mkdir()
+    made = bench.storage.absolute(f"studies/burst/{study.points[0].folder}")
+    shutil.copytree(made, tmp_path / "burst" / study.points[0].folder)
+    ran = run_really(bench, study, tmp_path, SMALL)
+    (static,), (audit,) = ran.rows, ran.audits
+    assert (audit.missing, audit.unwanted, audit.duplicate, audit.deliveries) == (0, 0, 0, static.deliveries)
+    assert (static.algorithm, static.publications, static.offered) == ("static", 60, 25.0)
+    assert static.deliveries > 0
+    assert static.processors in (ENOUGH, SHORT, UNKNOWN)
+    # Forty publications over a link that carries forty a second.
+    assert static.publication_delay_ms > 50
+    assert static.simulated_delay_ms > 50
+    assert static.publication_messages == static.simulated_messages
+    # All is finished: asked again, it only reads.
+    monkeypatch.setattr(real, "play_on_brokers", None)
+    assert run_really(bench, study, tmp_path, SMALL) == ran
 
 
 def sequence_of(*delays_ms: float) -> list[SequenceRow]:

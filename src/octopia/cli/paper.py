@@ -18,6 +18,10 @@ octopia paper
 
 octopia paper burst --seeds 3
 
+octopia paper burst --scale paper --seeds 3 --value 100000
+
+octopia paper delivery --real
+
 octopia paper --scale paper --bars prices.parquet --master spark://machine:7077
 """
 
@@ -30,6 +34,12 @@ def paper(
         Path | None, typer.Option(metavar="PATH", help="Stock prices. Without: a market that is made up.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, whatever the scale says.")] = None,
+    value: Annotated[
+        list[float] | None, typer.Option(help="Of one study: only this value of what varies; may be repeated.")
+    ] = None,
+    real: Annotated[
+        bool, typer.Option("--real", help="Also run delivery and burst over sockets, with all brokers on this machine.")
+    ] = False,
     master: Master = None,
     remote: Remote = None,
     ui: Ui = None,
@@ -39,6 +49,8 @@ def paper(
     What is finished is not run again, so it can be stopped. What was run at less than full size says so.
     """
     require_spark()
+    if value and study is None:
+        raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -46,9 +58,10 @@ def paper(
     # The page and the pictures are files of this machine, and so is the rest.
     with bench(master, remote, "", ui) as work:
         from octopia.experiments.paper.evaluation import Evaluation, evaluate
+        from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market
 
         market = Market(None if bars is None else str(bars.absolute()))
         names = list(Name) if study is None else [study]
-        page = evaluate(work, Evaluation(names, scale, out, market, seeds))
+        page = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
     console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")

@@ -42,12 +42,17 @@ def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
     return found
 
 
-def bursting(bench: Bench, traces: str, tau: float) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return for each run how deliveries went, when the burst began, and what waited; and all delays in sequence."""
+def bursting(
+    bench: Bench, traces: str, tau: float, group: int
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Return for each run how deliveries went, when the burst began, and what waited.
+
+    And delays in sequence, one for each ``group`` of deliveries.
+    """
     trace = read_traces(bench.spark, bench.storage, traces)
     found = _delivering(trace)
     _merge(found, _by_clock(trace, tau))
-    sequence = metrics.delay_sequence(trace).orderBy(_RUN, "sequence")
+    sequence = metrics.delay_sequence(trace, group).orderBy(_RUN, "sequence")
     return found, [row.asDict() for row in sequence.collect()]
 
 

@@ -15,6 +15,7 @@ from octopia.experiments.paper.tables import (
     BurstRow,
     CostRow,
     PublisherRow,
+    RealRow,
     SensitivityRow,
     Tables,
 )
@@ -26,6 +27,10 @@ TABLES = Tables(
     ),
     costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in ALGORITHMS),
     bursts=(BurstRow(100_000, "static", 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
+    real=(
+        RealRow("burst", "static", 0, 11_000, 88_000, 3.0, 9252.25, 0.75, 90_000, 8848.5, 90_000, 0.5, "enough"),
+        RealRow("burst", "dynamic", 0, 11_000, 88_000, 3.0, 52.25, 1.0, 91_000, 48.5, 91_500, 0.9, "short"),
+    ),
 )
 MANIFEST = {
     "scale": "laptop",
@@ -107,6 +112,14 @@ def test_the_summary_counts_verdicts(tmp_path: Path):
         "<p>Counted or in virtual time, 27: 6 agree, 0 point in the same direction, 0 differ, 21 were not run." in page
     )
     assert f"<p>Of {len(CLAIMS)} claims 6 agree," in page
+
+
+def test_runs_over_sockets_stand_beside_simulated_ones(tmp_path: Path):
+    markdown, _ = written(tmp_path)
+    static, dynamic, order = rows_of(markdown, "burst |")
+    assert static[1:6] == ["static", "11,000", "88,000", "3.0 times their rate", "9,252.2 ms"]
+    assert dynamic[-2:] == ["90%", "short"]
+    assert order[1:] == ["static and dynamic", "dynamic", "dynamic", "confirmed"]
 
 
 def test_the_page_stands_alone(tmp_path: Path):

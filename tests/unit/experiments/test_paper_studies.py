@@ -4,7 +4,7 @@ import pytest
 
 from octopia.errors import InvalidFile
 from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.studies import load_study, read_study
+from octopia.experiments.paper.studies import Extent, load_study, read_study
 from octopia.pipeline.spec import Meaning
 from octopia.settings import Algorithm
 
@@ -12,16 +12,21 @@ from octopia.settings import Algorithm
 @pytest.mark.parametrize("scale", Scale)
 @pytest.mark.parametrize("name", Name)
 def test_every_study_can_be_read_at_every_scale(name, scale):
-    study = load_study(name, scale)
+    study = load_study(name, Extent(scale))
     assert study.points
     assert {point.seed for point in study.points} == set(range(20 if scale is Scale.PAPER else 1))
     assert len({point.folder for point in study.points}) == len(study.points)
     # Publishers are what the first study varies: it is as large on a laptop.
-    assert study.is_full_size == (scale is Scale.PAPER or name is Name.PUBLISHERS)
+    assert study.is_full_size == (scale is Scale.PAPER or (scale is Scale.LAPTOP and name is Name.PUBLISHERS))
+
+
+def test_one_value_may_be_asked_for():
+    study = load_study(Name.BURST, Extent(Scale.PAPER, seeds=2, values=(100e3,)))
+    assert [(point.value, point.seed) for point in study.points] == [(100e3, 0), (100e3, 1)]
 
 
 def test_the_burst_study_is_the_papers():
-    study = load_study(Name.BURST, Scale.PAPER, seeds=3)
+    study = load_study(Name.BURST, Extent(Scale.PAPER, seeds=3))
     assert study.varies == "burst_per_minute"
     assert [point.value for point in study.points] == [rate for rate in (100e3, 80e3, 60e3, 40e3) for _ in range(3)]
     for point in study.points:
@@ -36,12 +41,12 @@ def test_the_burst_study_is_the_papers():
 
 
 def test_the_scaling_studies_are_the_papers():
-    publishers = load_study(Name.PUBLISHERS, Scale.PAPER, seeds=1)
+    publishers = load_study(Name.PUBLISHERS, Extent(Scale.PAPER, seeds=1))
     assert [point.workload.publishers for point in publishers.points] == [100, 200, 300, 400, 500]
-    subscribers = load_study(Name.SUBSCRIBERS, Scale.PAPER, seeds=1)
+    subscribers = load_study(Name.SUBSCRIBERS, Extent(Scale.PAPER, seeds=1))
     assert [point.workload.subscribers for point in subscribers.points][0::5] == [1000, 10_000]
     assert {point.workload.publishers for point in subscribers.points} == {100}
-    delivery = load_study(Name.DELIVERY, Scale.PAPER, seeds=1)
+    delivery = load_study(Name.DELIVERY, Extent(Scale.PAPER, seeds=1))
     assert all(run.uncongested for point in delivery.points for run in point.runs)
 
 
@@ -49,14 +54,20 @@ def test_the_scaling_studies_are_the_papers():
     ("text", "problem"),
     [
         ("", "title"),
-        ('title = "x"\n[workload]\npublishers = 3\n[run]\n[laptop]\n[paper]\n', "one field .* with several values"),
-        ('title = "x"\n[workload]\npublishers = [0]\n[run]\n[laptop]\n[paper]\n', "publishers: at least 1, got 0"),
-        ('title = "x"\n[workload]\npublishers = [3]\n[run]\nalgorithm = "fast"\n[laptop]\n[paper]\n', "fast"),
-        ('title = "x"\n[workload]\npublishers = [3]\n[run]\n[paper]\n', "laptop"),
-        ('title = "x"\nother = 1\n[workload]\npublishers = [3]\n[run]\n[laptop]\n[paper]\n', "other"),
+        (
+            'title = "x"\n[workload]\npublishers = 3\n[run]\n[tiny]\n[laptop]\n[paper]\n',
+            "one field .* with several values",
+        ),
+        (
+            'title = "x"\n[workload]\npublishers = [0]\n[run]\n[tiny]\n[laptop]\n[paper]\n',
+            "publishers: at least 1, got 0",
+        ),
+        ('title = "x"\n[workload]\npublishers = [3]\n[run]\nalgorithm = "fast"\n[tiny]\n[laptop]\n[paper]\n', "fast"),
+        ('title = "x"\n[workload]\npublishers = [3]\n[run]\n[tiny]\n[paper]\n', "laptop"),
+        ('title = "x"\nother = 1\n[workload]\npublishers = [3]\n[run]\n[tiny]\n[laptop]\n[paper]\n', "other"),
     ],
 )
 def test_a_study_that_cannot_be_run_says_why(tmp_path, text, problem):
     (tmp_path / "study.toml").write_text(text)
     with pytest.raises(InvalidFile, match=problem):
-        read_study(tmp_path / "study.toml", Name.BURST, Scale.LAPTOP)
+        read_study(tmp_path / "study.toml", Name.BURST, Extent(Scale.LAPTOP))

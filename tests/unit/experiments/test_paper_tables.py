@@ -8,6 +8,7 @@ from octopia.experiments.paper.tables import (
     CostRow,
     DeliveryRow,
     PublisherRow,
+    RealRow,
     SensitivityRow,
     SequenceRow,
     SubscriberRow,
@@ -30,6 +31,7 @@ FULL = Tables(
         BurstRow(100_000, "static", 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, 95_000.0, 60.0),
     ),
     (SequenceRow(100_000, "dynamic", 1, 0, 12.5, 100.0),),
+    (RealRow("burst", "static", 0, 11_000, 88_000, 3.0, 52.25, 0.75, 90_000, 48.5, 90_000, 0.5, "enough"),),
     (SensitivityRow("link_delay_ms", "0.3", "delay, of TID", '"more"'),),
 )
 

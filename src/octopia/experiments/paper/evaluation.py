@@ -11,18 +11,31 @@ import importlib.metadata
 import json
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.calibrate import describe_machine
 from octopia.experiments.paper.claims import CLAIMS
+from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.figures import draw_all
 from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.real import run_really
 from octopia.experiments.paper.report import write_report
-from octopia.experiments.paper.running import Ran, run_study
-from octopia.experiments.paper.studies import load_study
-from octopia.experiments.paper.tables import AuditRow, Tables, read_csv, read_tables, write_csv, write_tables
+from octopia.experiments.paper.running import run_study
+from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.studies import Extent, Study, load_study
+from octopia.experiments.paper.tables import (
+    AuditRow,
+    CostRow,
+    Tables,
+    read_csv,
+    read_tables,
+    write_csv,
+    write_tables,
+)
+from octopia.playing.files import load_workload
+from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 
 if TYPE_CHECKING:
@@ -30,6 +43,9 @@ if TYPE_CHECKING:
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _AUDITS = "audits.csv"
+OVER_SOCKETS = (Name.DELIVERY, Name.BURST)
+REAL = Extent(Scale.LAPTOP, real=True)
+MEASURING = Measuring(rounds=15)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,45 +53,124 @@ class Evaluation:
     """What to evaluate, how large, and where everything goes."""
 
     studies: Sequence[Name]
-    scale: Scale
+    extent: Extent
     out: Path
     market: Market
-    seeds: int | None = None
+    real: bool = False
+    """Whether the studies that can run over real sockets run there as well."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Results:
+    """All that was found so far, in this evaluation and in earlier ones of the same folder."""
+
+    tables: Tables
+    audits: tuple[AuditRow, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """Read what an earlier evaluation has left."""
+        return cls(read_tables(folder), read_csv(folder / _AUDITS, AuditRow) if (folder / _AUDITS).exists() else ())
+
+    def write(self, folder: Path) -> None:
+        """Write everything as CSV files."""
+        write_tables(self.tables, folder)
+        write_csv(folder / _AUDITS, AuditRow, self.audits)
+
+    def with_study(self, tables: Tables) -> Results:
+        """Return the results with what a study gave in place of what was there."""
+        fields: Mapping[str, Any] = {
+            field.name: getattr(tables, field.name)
+            for field in dataclasses.fields(Tables)
+            if getattr(tables, field.name)
+        }
+        return dataclasses.replace(self, tables=dataclasses.replace(self.tables, **fields))
+
+    def with_rows(self, table: str, rows: Sequence[Any], column: str) -> Results:
+        """Return the results with rows in place of those of the same table that say the same in a column."""
+        kept = _kept(getattr(self.tables, table), rows, column)
+        return dataclasses.replace(self, tables=dataclasses.replace(self.tables, **{table: (*kept, *rows)}))
+
+    def with_audits(self, audits: Sequence[AuditRow]) -> Results:
+        """Return the results with audits in place of those of the same runs."""
+        return dataclasses.replace(self, audits=(*_kept(self.audits, audits, "run"), *audits))
+
+
+def _kept(before: Sequence[Any], now: Sequence[Any], column: str) -> Iterator[Any]:
+    again = {getattr(row, column) for row in now}
+    return (row for row in before if getattr(row, column) not in again)
 
 
 def evaluate(bench: Bench, wanted: Evaluation) -> Path:
     """Run the studies, or what is left of them, and write the report; return its page."""
     started = _now()
-    tables_folder = wanted.out / "tables"
-    tables, audits = read_tables(tables_folder), _read_audits(tables_folder)
+    folder = wanted.out / "tables"
+    results = Results.read(folder)
     for name in wanted.studies:
-        study = load_study(name, wanted.scale, wanted.seeds)
-        ran = run_study(bench, study, str(wanted.out / "runs"), wanted.market)
-        tables, audits = _with(tables, ran), _with_audits(audits, ran.audits)
-        # After each study, so that nothing of it is lost if the next one is stopped.
-        write_tables(tables, tables_folder)
-        write_csv(tables_folder / _AUDITS, AuditRow, audits)
-    figures = draw_all(tables, wanted.out / "figures")
+        for latest in _parts(bench, name, wanted, results):
+            # After each part, so that nothing of it is lost if the next one is stopped.
+            latest.write(folder)
+            results = latest
+    figures = draw_all(results.tables, wanted.out / "figures")
     manifest = manifest_of(wanted) | {"started": started, "finished": _now()}
     (wanted.out / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-    _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest, tables.sensitivity, audits)
+    tables = results.tables
+    _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest, tables.sensitivity, results.audits)
     return page
+
+
+def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> Iterator[Results]:
+    """Run one study and all that belongs to it, and yield the results after each part."""
+    study = load_study(name, wanted.extent)
+    ran = run_study(bench, study, str(wanted.out / "runs"), wanted.market)
+    results = results.with_study(ran.tables).with_audits(ran.audits)
+    yield results
+    if name is Name.DELIVERY:
+        costs = _costs(bench, study, wanted.out / "runs", results.tables.costs)
+        results = results.with_rows("costs", costs, "subscribers")
+        yield results
+    varied = vary(bench, name, wanted.out / "sensitivity", wanted.market)
+    results = results.with_rows("sensitivity", varied, "quantity")
+    yield results
+    if wanted.real and name in OVER_SOCKETS:
+        ran_really = run_really(bench, load_study(name, REAL), wanted.out / "real", wanted.market)
+        yield results.with_rows("real", ran_really.rows, "study").with_audits(ran_really.audits)
+
+
+def _costs(bench: Bench, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
+    """Measure what publications cost in the real code, for each number of subscribers for which that is not known."""
+    known = {row.subscribers for row in before}
+    rows: list[CostRow] = []
+    for point in study.points:
+        subscribers = point.workload.subscribers
+        if subscribers not in known:
+            known.add(subscribers)
+            workload = load_workload(bench.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
+            with bench.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
+                rows += measure_costs(workload, tuple(Algorithm), MEASURING)
+                tell("by the clock")
+    return tuple(rows)
 
 
 def manifest_of(wanted: Evaluation) -> dict[str, Any]:
     """Return what the results hang on, but for the time."""
-    seeds = "" if wanted.seeds is None else f" --seeds {wanted.seeds}"
+    extent = wanted.extent
+    seeds = "" if extent.seeds is None else f" --seeds {extent.seeds}"
+    values = "".join(f" --value {value:g}" for value in extent.values)
+    real = " --real" if wanted.real else ""
+    study = "" if len(wanted.studies) == len(Name) else f" {wanted.studies[0]}"
     bars = "" if wanted.market.path is None else f" --bars {Path(wanted.market.path).name}"
     return {
-        "scale": wanted.scale.value,
+        "scale": extent.scale.value,
         "studies": [name.value for name in wanted.studies],
         "seeds": {name.value: _seeds(name, wanted) for name in wanted.studies},
+        "deliveries_a_point": load_study(Name.BURST, extent).deliveries_a_point,
         "data": "a made-up market" if wanted.market.path is None else Path(wanted.market.path).name,
         "profile": find_profile("paper").assumptions(),
         "commit": commit(),
         "versions": versions(),
         "machine": describe_machine(),
-        "again": f"octopia paper --scale {wanted.scale}{seeds}{bars}",
+        "again": f"octopia paper{study} --scale {extent.scale}{seeds}{values}{bars}{real}",
     }
 
 
@@ -103,26 +198,7 @@ def commit() -> str:
 
 
 def _seeds(name: Name, wanted: Evaluation) -> int:
-    return len({point.seed for point in load_study(name, wanted.scale, wanted.seeds).points})
-
-
-def _with(tables: Tables, ran: Ran) -> Tables:
-    """Return the tables with what a study gave in place of what was there."""
-    fields: Mapping[str, Any] = {
-        field.name: getattr(ran.tables, field.name)
-        for field in dataclasses.fields(Tables)
-        if getattr(ran.tables, field.name)
-    }
-    return dataclasses.replace(tables, **fields)
-
-
-def _read_audits(folder: Path) -> tuple[AuditRow, ...]:
-    return read_csv(folder / _AUDITS, AuditRow) if (folder / _AUDITS).exists() else ()
-
-
-def _with_audits(before: Sequence[AuditRow], now: Sequence[AuditRow]) -> tuple[AuditRow, ...]:
-    again = {row.run for row in now}
-    return (*(row for row in before if row.run not in again), *now)
+    return len({point.seed for point in load_study(name, wanted.extent).points})
 
 
 def _now() -> str:

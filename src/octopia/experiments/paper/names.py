@@ -6,8 +6,9 @@ import enum
 
 
 class Scale(enum.StrEnum):
-    """How large studies are: minutes on a laptop, or the size of the paper."""
+    """How large studies are: as small as shows something, minutes on a laptop, or the size of the paper."""
 
+    TINY = "tiny"
     LAPTOP = "laptop"
     PAPER = "paper"
 

@@ -27,8 +27,9 @@ from octopia.experiments.page import (
 )
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.judging import RULE, Claim, Judged, Verdict, judge
+from octopia.experiments.paper.ordering import APART, orderings
 from octopia.experiments.paper.sizes import StudySize, sizes_of, some
-from octopia.experiments.paper.tables import AuditRow, BurstRow, SensitivityRow, Tables
+from octopia.experiments.paper.tables import AuditRow, BurstRow, RealRow, SensitivityRow, Tables
 
 __all__ = ["CLOCK_KEYS", "write_report", "without_clock"]
 
@@ -39,6 +40,12 @@ _TITLE = "The paper's evaluation, with our numbers beside it"
 _VIRTUAL = (
     "Delays are virtual time under the stated profile, whose costs are assumptions. Matching and path selection are "
     "measured on the real code, by the clock of this machine, and differ from run to run."
+)
+
+_REAL = (
+    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. "
+    "Where processors were short, they and not links may have been the bottleneck. The simulator played the "
+    "same under the profile unit, with the same slow links."
 )
 
 
@@ -60,6 +67,7 @@ def write_report(
         *_claims(judged, sizes_of(tables)),
         *_figures(figures, folder),
         *_sensitivity(sensitivity),
+        *_over_sockets(tables.real),
         *_audits(audits),
         Heading("How to run it again"),
         Commands(_again(manifest)),
@@ -143,6 +151,50 @@ def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
     yield Paragraph("One assumption is changed at a time; a result that changes with it hangs on it.")
     shown = [cells(row.parameter, row.value, row.quantity, row.result) for row in rows]
     yield Grid(("Assumption", "Changed to", "Result", "Becomes"), shown)
+
+
+def _over_sockets(rows: Sequence[RealRow]) -> Iterator[Block]:
+    yield Heading("Over real sockets")
+    if not rows:
+        yield Paragraph("Not run; octopia paper --real runs the studies delivery and burst so.")
+        return
+    yield Paragraph(_REAL)
+    yield Grid(
+        ("Study", "Algorithm", "Publications", "Deliveries", "Offered to slow links", "Delay, mean", "Within 1 s",
+         "Messages", "In virtual time: delay", "Messages", "Processors used", "They were"),
+        [_real_row(row) for row in rows],
+        by_clock=True,
+    )  # fmt: skip
+    yield Paragraph(
+        f"Which of two algorithms is faster, where delays are more than {APART:.0%} apart, in virtual time and over "
+        "sockets:"
+    )
+    yield Grid(
+        ("Study", "Algorithms", "Faster in virtual time", "Faster over sockets", "The simulator's order is"),
+        [
+            cells(each.study, " and ".join(each.pair), each.simulated or "same", each.real or "same", each.verdict)
+            for each in orderings(rows)
+        ],
+        by_clock=True,
+    )
+
+
+def _real_row(row: RealRow) -> list[Cell]:
+    offered = f"{row.offered:.1f} times their rate" if row.offered else "no slow links"
+    return cells(
+        row.study,
+        row.algorithm,
+        f"{row.publications:,}",
+        f"{row.deliveries:,}",
+        offered,
+        f"{row.publication_delay_ms:,.1f} ms",
+        f"{row.share_below_1s:.1%}",
+        f"{row.publication_messages:,}",
+        f"{row.simulated_delay_ms:,.1f} ms",
+        f"{row.simulated_messages:,}",
+        f"{row.processors_used:.0%}",
+        row.processors,
+    )
 
 
 def _audits(audits: Sequence[AuditRow]) -> Iterator[Block]:

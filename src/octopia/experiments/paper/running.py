@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
@@ -47,7 +48,7 @@ class Ran:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Planned:
+class Planned:
     """A run with the point of the study that it belongs to."""
 
     point: Point
@@ -56,21 +57,52 @@ class _Planned:
 
 def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     """Run what is not finished of a study, and return its tables."""
+    place = f"{folder}/{study.name}"
+    is_audited = study.name in _AUDITED
+    planned = _run(bench, study, place, market, with_truth=is_audited)
+    audits = tuple(run_audits(bench, planned, place, "runs")) if is_audited else ()
+    return Ran(_tables(study, planned, _find(bench, study, f"{place}/runs")), audits)
+
+
+def run_variants(
+    bench: Bench, study: Study, folder: str, market: Market, profiles: Mapping[str, str]
+) -> dict[str, Tables]:
+    """Run a study under several profiles, all in one sweep, and return the tables of each by its name.
+
+    A profile is given as runs name it: by a name, or by the path of a file.
+    """
+    place = f"{folder}/{study.name}"
+    varied = dataclasses.replace(study, points=tuple(_under(point, profiles.values()) for point in study.points))
+    planned = _run(bench, varied, place, market, with_truth=False)
+    found = _find(bench, study, f"{place}/runs")
+    return {
+        name: _tables(study, {run: each for run, each in planned.items() if each.run.profile == profile}, found)
+        for name, profile in profiles.items()
+    }
+
+
+def _under(point: Point, profiles: Iterable[str]) -> Point:
+    """Return a point of a study with its runs under each profile."""
+    runs = [msgspec.structs.replace(run, profile=profile) for profile in profiles for run in point.runs]
+    return dataclasses.replace(point, runs=tuple(runs))
+
+
+def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> dict[str, Planned]:
+    """Make the workloads and play the runs that are not there yet; return all of them by their ids."""
     from octopia.pipeline.jobs import run_sweep
 
-    place = f"{folder}/{study.name}"
     for point in study.points:
-        _make_workload(bench, point, f"{place}/{point.folder}", market, with_truth=study.name in _AUDITED)
-    planned = {each.run.run_id: each for each in _plan(bench, study, place)}
+        make_point(bench, point, f"{place}/{point.folder}", market, with_truth=with_truth)
+    planned = {each.run.run_id: each for each in plan(bench, study, place)}
     outcomes, _ = run_sweep(bench, [each.run for each in planned.values()], f"{place}/runs")
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} runs of {study.title} failed; the first, {failed[0].run_id}: {failed[0].error}")
-    audits = tuple(_audit(bench, planned, place)) if study.name in _AUDITED else ()
-    return Ran(_tables(bench, study, f"{place}/runs", planned), audits)
+    return planned
 
 
-def _make_workload(bench: Bench, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
+def make_point(bench: Bench, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
+    """Make the workload of a point, and its truth if it is wanted, unless they are there."""
     from octopia.pipeline.jobs import TRUTH, find_truth, make_workload
 
     storage = bench.storage
@@ -86,21 +118,23 @@ def _make_workload(bench: Bench, point: Point, folder: str, market: Market, *, w
         find_truth(bench, folder)
 
 
-def _plan(bench: Bench, study: Study, place: str) -> Iterator[_Planned]:
+def plan(bench: Bench, study: Study, place: str) -> Iterator[Planned]:
+    """Yield the runs of a study, each with an id, and with the workload in the folder of its point."""
     for point in study.points:
         workload = bench.storage.absolute(f"{place}/{point.folder}")
         for run in point.runs:
-            run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}"
-            yield _Planned(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
+            profile = "" if run.profile == "paper" else f"-{PurePosixPath(run.profile).stem}"
+            run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}{profile}"
+            yield Planned(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
 
 
-def _audit(bench: Bench, planned: dict[str, _Planned], place: str) -> Iterator[AuditRow]:
-    """Audit all runs, those of one workload at once against its truth."""
+def run_audits(bench: Bench, planned: Mapping[str, Planned], place: str, runs: str) -> Iterator[AuditRow]:
+    """Audit all runs in a folder of a study, those of one workload at once against its truth."""
     from octopia.pipeline.jobs import audit_runs
 
     by_workload: dict[str, list[str]] = {}
     for name, each in planned.items():
-        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(f"{place}/runs/traces/{name}")
+        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(f"{place}/{runs}/traces/{name}")
     for folder, traces in by_workload.items():
         # The faults lie with the workload, since the folder of runs is that of several.
         found = {row["run_id"]: row for row in audit_runs(bench, traces, folder, f"{folder}/faults")}
@@ -109,35 +143,67 @@ def _audit(bench: Bench, planned: dict[str, _Planned], place: str) -> Iterator[A
             yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
 
 
-def _tables(bench: Bench, study: Study, traces: str, planned: dict[str, _Planned]) -> Tables:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """What the traces of a study's runs tell: numbers by run, and for bursts all delays in sequence."""
+
+    runs: dict[str, dict[str, Any]]
+    sequence: Sequence[dict[str, Any]] = ()
+
+
+def _find(bench: Bench, study: Study, traces: str) -> _Found:
     from octopia.pipeline import summaries
 
-    brokers = len(study.points[0].workload.scot().brokers)
-    if study.name is Name.PUBLISHERS:
-        spread = summaries.spreading(bench, traces, brokers)
-        return Tables(publishers=tuple(_publisher_row(each, spread[run], brokers) for run, each in planned.items()))
-    if study.name is Name.SUBSCRIBERS:
-        spread = summaries.spreading(bench, traces, brokers)
-        return Tables(subscribers=tuple(_subscriber_row(each, spread[run]) for run, each in planned.items()))
-    if study.name is Name.DELIVERY:
-        found = summaries.delivering(bench, traces)
-        return Tables(delivery=tuple(_delivery_row(each, found[run]) for run, each in planned.items()))
-    found, sequence = summaries.bursting(bench, traces, study.points[0].runs[0].tau)
+    match study.name:
+        case Name.PUBLISHERS | Name.SUBSCRIBERS:
+            return _Found(summaries.spreading(bench, traces, _brokers(study)))
+        case Name.DELIVERY:
+            return _Found(summaries.delivering(bench, traces))
+        case Name.BURST:
+            found, sequence = summaries.bursting(bench, traces, study.points[0].runs[0].tau, study.deliveries_a_point)
+            for run, values in found.items():
+                # How long it took by the clock, as it noted itself.
+                values["seconds"] = float(bench.storage.read_json(f"{traces}/traces/{run}/run.json")["seconds"])
+            return _Found(found, sequence)
+        case _:
+            assert_never(study.name)
+
+
+def _tables(study: Study, planned: Mapping[str, Planned], found: _Found) -> Tables:
+    """Return the rows of some runs of a study."""
+    runs = [(each, found.runs[run]) for run, each in planned.items()]
+    match study.name:
+        case Name.PUBLISHERS:
+            return Tables(publishers=tuple(_publisher_row(each, values, _brokers(study)) for each, values in runs))
+        case Name.SUBSCRIBERS:
+            return Tables(subscribers=tuple(_subscriber_row(each, values) for each, values in runs))
+        case Name.DELIVERY:
+            return Tables(delivery=tuple(_delivery_row(each, values) for each, values in runs))
+        case Name.BURST:
+            return _burst_tables(planned, found)
+        case _:
+            assert_never(study.name)
+
+
+def _burst_tables(planned: Mapping[str, Planned], found: _Found) -> Tables:
     rows: dict[str, list[SequenceRow]] = {run: [] for run in planned}
-    for row in sequence:
+    for row in found.sequence:
         run = row["run_id"]
-        rows[run].append(_sequence_row(planned[run], row, found[run]["burst_ms"]))
-    bursts = tuple(
-        _burst_row(each, found[run], rows[run], _seconds(bench, traces, run)) for run, each in planned.items()
-    )
+        if run in rows:
+            rows[run].append(_sequence_row(planned[run], row, found.runs[run]["burst_ms"]))
+    bursts = tuple(_burst_row(each, found.runs[run], rows[run]) for run, each in planned.items())
     return Tables(bursts=bursts, sequences=tuple(row for each in rows.values() for row in each))
+
+
+def _brokers(study: Study) -> int:
+    return len(study.points[0].workload.scot().brokers)
 
 
 def _system(run: RunSpec) -> str:
     return TID if run.algorithm.is_tid else OCTOPIA
 
 
-def _publisher_row(planned: _Planned, found: dict[str, Any], brokers: int) -> PublisherRow:
+def _publisher_row(planned: Planned, found: dict[str, Any], brokers: int) -> PublisherRow:
     spec, run = planned.point.workload, planned.run
     advertisements, messages = found["advertisements"], found["advertisement_messages"]
     # A flood reaches every other broker once; what is more than that is discarded there.
@@ -154,7 +220,7 @@ def _publisher_row(planned: _Planned, found: dict[str, Any], brokers: int) -> Pu
     )
 
 
-def _subscriber_row(planned: _Planned, found: dict[str, Any]) -> SubscriberRow:
+def _subscriber_row(planned: Planned, found: dict[str, Any]) -> SubscriberRow:
     return SubscriberRow(
         subscribers=planned.point.workload.subscribers,
         system=_system(planned.run),
@@ -166,7 +232,7 @@ def _subscriber_row(planned: _Planned, found: dict[str, Any]) -> SubscriberRow:
     )
 
 
-def _delivery_row(planned: _Planned, found: dict[str, Any]) -> DeliveryRow:
+def _delivery_row(planned: Planned, found: dict[str, Any]) -> DeliveryRow:
     return DeliveryRow(
         subscribers=planned.point.workload.subscribers,
         algorithm=planned.run.algorithm.value,
@@ -177,7 +243,7 @@ def _delivery_row(planned: _Planned, found: dict[str, Any]) -> DeliveryRow:
     )
 
 
-def _sequence_row(planned: _Planned, found: dict[str, Any], burst_ms: float) -> SequenceRow:
+def _sequence_row(planned: Planned, found: dict[str, Any], burst_ms: float) -> SequenceRow:
     return SequenceRow(
         rate_per_minute=round(planned.point.value),
         algorithm=planned.run.algorithm.value,
@@ -188,7 +254,7 @@ def _sequence_row(planned: _Planned, found: dict[str, Any], burst_ms: float) -> 
     )
 
 
-def _burst_row(planned: _Planned, found: dict[str, Any], sequence: list[SequenceRow], seconds: float) -> BurstRow:
+def _burst_row(planned: Planned, found: dict[str, Any], sequence: list[SequenceRow]) -> BurstRow:
     spec, run = planned.point.workload, planned.run
     samples = max(1.0, (found["last_ms"] - found["burst_ms"]) / run.sample_ms)
     return BurstRow(
@@ -203,7 +269,7 @@ def _burst_row(planned: _Planned, found: dict[str, Any], sequence: list[Sequence
         queue_length_mean=found.get("waited", 0) / samples / max(1, found.get("links", 0)),
         publication_messages=found.get("publication_messages", 0),
         congested_ms=found.get("congested", 0) * run.sample_ms,
-        seconds=seconds,
+        seconds=found["seconds"],
     )
 
 
@@ -213,8 +279,3 @@ def stable_ms(sequence: list[SequenceRow]) -> float | None:
     if not late:
         return 0.0
     return None if late[-1] is sequence[-1] else late[-1].time_ms
-
-
-def _seconds(bench: Bench, traces: str, run: str) -> float:
-    """Return how long a run took by the clock, as it noted itself."""
-    return float(bench.storage.read_json(f"{traces}/traces/{run}/run.json")["seconds"])

@@ -2,8 +2,8 @@
 
 An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of which may have several values), a
 ``[run]`` (fields of a ``RunSpec``, ``algorithm`` with several values), and a table for each scale: how many ``seeds``,
-and which fields of the workload are smaller there. A seed makes a workload and its runs; all algorithms play the same
-workload.
+and which fields of the workload are smaller there. A table ``[real]`` is that of the study over real sockets. A seed
+makes a workload and its runs; all algorithms play the same workload.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from octopia.playing.runs import RunSpec
 from octopia.tomlfile import Table, read_toml
 
 _BURST_PREFIX = "burst_"
+_REAL = "real"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,25 +51,47 @@ class Study:
     varies: str
     points: tuple[Point, ...]
     is_full_size: bool
+    deliveries_a_point: int = 5000
+    """Of how many deliveries in sequence a point of a burst's curve is the longest delay."""
+    link_rate: float | None = None
+    """How many publications a second the slow links of a burst's host broker carry, over real sockets."""
 
 
-def load_study(name: Name, scale: Scale, seeds: int | None = None) -> Study:
-    """Read a study from its file; ``seeds`` may be fewer or more than the scale says."""
-    return read_study(Path(str(importlib.resources.files(__package__) / f"{name}.toml")), name, scale, seeds)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of a study is run: its scale, and what is asked for instead of what the scale says.
+
+    ``seeds`` are how many, and ``values`` those of what varies. What is ``real`` runs over sockets on one machine, at a
+    size that it can carry, whatever the scale.
+    """
+
+    scale: Scale
+    seeds: int | None = None
+    values: tuple[float, ...] = ()
+    real: bool = False
 
 
-def read_study(path: Path, name: Name, scale: Scale, seeds: int | None = None) -> Study:
+def load_study(name: Name, extent: Extent) -> Study:
+    """Read a study from its file."""
+    return read_study(Path(str(importlib.resources.files(__package__) / f"{name}.toml")), name, extent)
+
+
+def read_study(path: Path, name: Name, extent: Extent) -> Study:
     """Read a study from a file."""
     top = read_toml(path)
     title = top.text("title")
     workload, run = _plain(top, "workload"), _plain(top, "run")
-    sizes = {each: _plain(top, each.value) for each in Scale}
+    sizes = {each.value: _plain(top, each.value) for each in Scale}
+    if top.has(_REAL):
+        sizes[_REAL] = _plain(top, _REAL)
     top.finish()
-    chosen = dict(sizes[scale])
-    count = seeds or int(chosen.pop("seeds", 1))
-    fields = workload | chosen
-    varies, points = _points(path, fields, run, count)
-    return Study(name, title, varies, points, is_full_size=not chosen)
+    if extent.real and _REAL not in sizes:
+        raise UsageError(f"expected a study that can run over real sockets, got {name}: it has no table [{_REAL}]")
+    chosen = sizes[_REAL if extent.real else extent.scale.value]
+    seeds, link_rate = int(chosen.pop("seeds", 1)), chosen.pop("link_rate", None)
+    a_point = int(chosen.pop("deliveries_a_point", 5000))
+    varies, points = _points(path, workload | chosen, run, dataclasses.replace(extent, seeds=extent.seeds or seeds))
+    return Study(name, title, varies, points, not chosen, a_point, link_rate)
 
 
 def _plain(top: Table, key: str) -> dict[str, Any]:
@@ -86,14 +109,15 @@ def _plain(top: Table, key: str) -> dict[str, Any]:
     return plain
 
 
-def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], seeds: int) -> tuple[str, tuple[Point, ...]]:
+def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Extent) -> tuple[str, tuple[Point, ...]]:
     several = [key for key, value in fields.items() if isinstance(value, list)]
     if len(several) != 1:
         raise InvalidFile(f"{path.name}: expected one field of [workload] with several values, got {several or 'none'}")
     (varies,) = several
+    values = extent.values or tuple(fields[varies])
     points = tuple(
         Point(value, seed, _workload(path, fields | {varies: value}, seed), tuple(_runs(path, run, seed)))
-        for value, seed in itertools.product(fields[varies], range(seeds))
+        for value, seed in itertools.product(values, range(extent.seeds or 1))
     )
     return varies, points
 

@@ -125,6 +125,28 @@ class SequenceRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RealRow:
+    """One run over real sockets, by the clock, and the same workload in virtual time."""
+
+    study: str
+    algorithm: str
+    seed: int
+    publications: int
+    deliveries: int
+    offered: float
+    """How many times what slow links carry was offered to them; 0 if no link was slow."""
+    publication_delay_ms: float
+    share_below_1s: float
+    publication_messages: int
+    simulated_delay_ms: float
+    simulated_messages: int
+    processors_used: float
+    """Of all processors of the machine, by brokers and clients, mean: 0 to 1."""
+    processors: str
+    """Whether there were ``enough``, or they were ``short`` and may have been the bottleneck; else ``unknown``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SensitivityRow:
     """What one of our results becomes when one assumption of the cost model is changed."""
 
@@ -155,6 +177,7 @@ class Tables:
     costs: tuple[CostRow, ...] = ()
     bursts: tuple[BurstRow, ...] = ()
     sequences: tuple[SequenceRow, ...] = ()
+    real: tuple[RealRow, ...] = ()
     sensitivity: tuple[SensitivityRow, ...] = ()
 
 
@@ -165,6 +188,7 @@ _ROWS: dict[str, type[Any]] = {
     "costs": CostRow,
     "bursts": BurstRow,
     "sequences": SequenceRow,
+    "real": RealRow,
     "sensitivity": SensitivityRow,
 }
 

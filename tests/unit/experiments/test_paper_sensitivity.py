@@ -1,0 +1,22 @@
+"""The variations of the cost model."""
+
+import pytest
+
+from octopia.experiments.paper.names import Name
+from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS, write_profile
+from octopia.simulator.profiles import PAPER, find_profile
+
+
+def test_every_study_has_results_and_variations_to_try():
+    assert set(QUANTITIES) == set(Name)
+    for name in Name:
+        assert len([each for each in VARIATIONS if name in each.studies]) >= 5
+
+
+@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda each: each.name)
+def test_a_variation_changes_what_it_says_and_nothing_else(variation, tmp_path):
+    path = write_profile(variation.profile(), tmp_path)
+    read, paper = find_profile(str(path)).assumptions(), PAPER.assumptions()
+    changed = {key for key in paper.keys() | read.keys() if paper.get(key) != read.get(key)}
+    assert changed - {"name", "description"} == set(variation.costs)
+    assert bool(variation.costs) == (variation.name != "as-assumed")
