@@ -32,6 +32,7 @@ import numpy as np
 from rich.console import Console
 
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, contains, matches
+from octopia.experiments.collecting import no_collections
 from octopia.ids import BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, IS_COMPILED, IndexSubscriptions
 
@@ -206,15 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"kernel: {'compiled' if IS_COMPILED else 'plain Python'}")
         print("      subscr.  select.  ids/s     links/s   batched/s  x scan  x columns  x and (ids, links)  "
               "x cold (ids, links)  ins/s    del/s    longest  bytes")  # fmt: skip
-    gc.collect()
-    gc.disable()
-    for name in options.workloads:
-        for size in options.sizes:
-            with Console(stderr=True).status(f"{name} with {size:,} subscriptions"):
-                found = measure(name, size, options.publications, options.seed)
-            print(json.dumps(found) if options.json else _line(found), flush=True)
-            gc.collect()
-    gc.enable()
+    with no_collections():
+        for name in options.workloads:
+            for size in options.sizes:
+                with Console(stderr=True).status(f"{name} with {size:,} subscriptions"):
+                    found = measure(name, size, options.publications, options.seed)
+                print(json.dumps(found) if options.json else _line(found), flush=True)
+                gc.collect()
 
 
 def _line(found: dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ The answers of both are compared; the program fails loudly if they differ.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import statistics
@@ -30,6 +29,7 @@ from octopia.broker.messages import (
     UnsubscribeRequest,
 )
 from octopia.content import Disjunction, Filter, Operator, Predicate
+from octopia.experiments.collecting import no_collections
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
@@ -105,34 +105,32 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"subscriptions": options.subscriptions, "advertisements": options.advertisements}
     times: dict[str, list[float]] = {}
     intersecting = []
-    gc.collect()
-    gc.disable()
-    for number in range(options.requests):
-        interest, offer = work.interest(), work.offer()
-        intersecting.append(len(indexed.state.clt.intersected_by(interest)))
-        requests = {
-            "subscribe": SubscribeRequest(number, interest),
-            "advertise": AdvertiseRequest(number, offer),
-            "unadvertise": UnadvertiseRequest(number),
-            "unsubscribe": UnsubscribeRequest(number),
-        }
-        for name, request in requests.items():
-            took, _ = timed(lambda request=request: indexed.receive(CLIENT, [request], 0.0))  # type: ignore[misc]
-            times.setdefault(name, []).append(took)
-            said = drain(indexed)
-            if number < SCANNED:
-                took, _ = timed(lambda request=request: scanned.receive(CLIENT, [request], 0.0))  # type: ignore[misc]
-                times.setdefault(f"{name}_scan", []).append(took)
-                if drain(scanned) != said:
-                    raise SystemExit(f"WRONG: {name} {number}: the broker with the index says other things")
-        for name, table, question in (
-            ("intersected_by", "clt", interest),
-            ("any_intersecting", "prt", offer),
-        ):
-            took, _ = timed(lambda table=table, name=name, question=question: getattr(  # type: ignore[misc]
-                getattr(indexed.state, table), name)(question))  # fmt: skip
-            times.setdefault(name, []).append(took)
-    gc.enable()
+    with no_collections():
+        for number in range(options.requests):
+            interest, offer = work.interest(), work.offer()
+            intersecting.append(len(indexed.state.clt.intersected_by(interest)))
+            requests = {
+                "subscribe": SubscribeRequest(number, interest),
+                "advertise": AdvertiseRequest(number, offer),
+                "unadvertise": UnadvertiseRequest(number),
+                "unsubscribe": UnsubscribeRequest(number),
+            }
+            for name, request in requests.items():
+                took, _ = timed(lambda request=request: indexed.receive(CLIENT, [request], 0.0))  # type: ignore[misc]
+                times.setdefault(name, []).append(took)
+                said = drain(indexed)
+                if number < SCANNED:
+                    took, _ = timed(lambda request=request: scanned.receive(CLIENT, [request], 0.0))  # type: ignore[misc]
+                    times.setdefault(f"{name}_scan", []).append(took)
+                    if drain(scanned) != said:
+                        raise SystemExit(f"WRONG: {name} {number}: the broker with the index says other things")
+            for name, table, question in (
+                ("intersected_by", "clt", interest),
+                ("any_intersecting", "prt", offer),
+            ):
+                took, _ = timed(lambda table=table, name=name, question=question: getattr(  # type: ignore[misc]
+                    getattr(indexed.state, table), name)(question))  # fmt: skip
+                times.setdefault(name, []).append(took)
     found["intersecting"] = statistics.mean(intersecting)
     for name, taken in times.items():
         found[f"{name}_us"] = statistics.median(taken)

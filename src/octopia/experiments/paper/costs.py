@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from statistics import median
 
 from octopia.broker import Verdict
 from octopia.errors import UsageError
+from octopia.experiments.collecting import no_collections
 from octopia.experiments.paper.replaying import Step, Stop, replay
 from octopia.experiments.paper.tables import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
@@ -107,7 +107,7 @@ def measure_costs(
         systems[is_tid] = played, stops
     contenders = [_contender(algorithm, *systems[algorithm.is_tid]) for algorithm in algorithms]
     draw = random.Random(measuring.seed)
-    with _no_collections():
+    with no_collections():
         rounds = [_round(contenders, draw) for _ in range(measuring.rounds)]
     return [_row(workload, each, costs) for each, costs in zip(contenders, zip(*rounds, strict=True), strict=True)]
 
@@ -136,19 +136,6 @@ def congested(*worlds: Played) -> Iterator[None]:
     finally:
         for played in worlds:
             played.force_links(Verdict.AUTO)
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector from running meanwhile."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _static(is_tid: bool) -> Algorithm:
