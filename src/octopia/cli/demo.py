@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """Play a burst on twelve real brokers with slow links, under static and dynamic routing, and audit both.
 
-    It takes two to three minutes on two cores, and writes a page with pictures.
+    It takes about two minutes on two cores, and writes a page with pictures.
     """
     require_spark()
     if importlib.util.find_spec("matplotlib") is None:
