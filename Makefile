@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-WORKERS ?= 2
+# One more than the two cores of the smallest machine: many tests wait for other processes.
+WORKERS ?= 3
 KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 
 .PHONY: demo test check bench soak clean
