@@ -56,7 +56,7 @@ def paper(
     except OSError as error:
         raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
     # The page and the pictures are files of this machine, and so is the rest.
-    with bench(master, remote, "", ui) as work:
+    with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
         from octopia.experiments.paper.evaluation import Evaluation, evaluate
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market

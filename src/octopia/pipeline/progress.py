@@ -28,6 +28,10 @@ class Stages:
         self._spark = spark
         self._screen = screen or Console(stderr=True, highlight=False)
 
+    def title(self, text: str) -> None:
+        """Show what the lines that follow belong to."""
+        self._screen.print(text, style="bold")
+
     @contextlib.contextmanager
     def stage(self, title: str) -> Iterator[Callable[[str], None]]:
         """Show a line while the block runs; the block may say what came of it."""

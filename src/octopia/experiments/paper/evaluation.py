@@ -122,6 +122,9 @@ def evaluate(bench: Bench, wanted: Evaluation) -> Path:
 def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> Iterator[Results]:
     """Run one study and all that belongs to it, and yield the results after each part."""
     study = load_study(name, wanted.extent)
+    bench.stages.title(
+        f"{study.title}: {len(study.points)} workloads, {sum(len(each.runs) for each in study.points)} runs"
+    )
     ran = run_study(bench, study, str(wanted.out / "runs"), wanted.market)
     results = results.with_study(ran.tables).with_audits(ran.audits)
     yield results
@@ -129,10 +132,12 @@ def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> It
         costs = _costs(bench, study, wanted.out / "runs", results.tables.costs)
         results = results.with_rows("costs", costs, "subscribers")
         yield results
+    bench.stages.title(f"{study.title}, under other assumptions")
     varied = vary(bench, name, wanted.out / "sensitivity", wanted.market)
     results = results.with_rows("sensitivity", varied, "quantity")
     yield results
     if wanted.real and name in OVER_SOCKETS:
+        bench.stages.title(f"{study.title}, over real sockets")
         ran_really = run_really(bench, load_study(name, REAL), wanted.out / "real", wanted.market)
         yield results.with_rows("real", ran_really.rows, "study").with_audits(ran_really.audits)
 
