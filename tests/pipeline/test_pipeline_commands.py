@@ -84,6 +84,15 @@ def test_metrics_as_json_have_all_rows_in_order(run, small_workload, tmp_path):
     assert named == sorted(named)
 
 
+def test_metrics_are_written_as_csv(run, small_workload, tmp_path):
+    play_into(RunSpec(workload=small_workload, run_id="csv", first=5), tmp_path)
+    shown = run("metrics", str(tmp_path), "--metric", "publication_delay", "--csv", str(tmp_path / "tables"), "--json")
+    (said,) = json.loads(shown)["publication_delay"]
+    (file,) = (tmp_path / "tables" / "publication_delay").glob("*.csv")
+    (written,) = pd.read_csv(file).to_dict("records")
+    assert written == said
+
+
 def test_a_sweep_with_a_failed_run_fails_after_the_others(run, small_workload, tmp_path):
     rows = f"run_id,workload,profile,first\ngood,{small_workload},unit,5\nbad,{small_workload},nonsense,5\n"
     (tmp_path / "runs.csv").write_text(rows)
