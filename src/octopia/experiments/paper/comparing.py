@@ -18,6 +18,8 @@ SAME_DELAY = 0.01
 """Two runs perform the same if their mean delays differ by less than this share of the larger."""
 SAME_MAXIMUM = 0.1
 """Two maximum delays are the same if they differ by less than this share of the larger."""
+SAME_MOMENT_S = 0.05
+"""Two runs are stable at the same time if it differs by less than this, in seconds."""
 SHRINKING = 0.1
 """A difference shrinks if it loses at least this share of itself."""
 
@@ -101,9 +103,11 @@ def seconds_before(earlier: Sides, later: Sides) -> Compute:
             counts += f"only the second in {only_later}"
         if not both:
             return _one_sided(only_earlier - only_later, counts)
+        comment = _joined(counts, _left_out(alone))
         mean_s = fmean(both) / 1000
-        text = f"{mean_s:.1f} s before" if mean_s >= 0 else f"{-mean_s:.1f} s after"
-        return Ours(text, mean_s, _joined(counts, _left_out(alone)))
+        if abs(mean_s) < SAME_MOMENT_S:
+            return Ours("at the same time", 0.0, comment)
+        return Ours(f"{mean_s:.1f} s before" if mean_s > 0 else f"{-mean_s:.1f} s after", mean_s, comment)
 
     return compute
 

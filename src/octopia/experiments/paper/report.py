@@ -43,9 +43,11 @@ _VIRTUAL = (
 )
 
 _REAL = (
-    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. "
-    "Where processors were short, they and not links may have been the bottleneck. The simulator played the "
-    "same under the profile unit, with the same slow links."
+    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. Where "
+    "processors were short, they and not links may have been the bottleneck. The simulator played the same under the "
+    "profile unit, with the same slow links. The trees of TID are drawn by the copies of an advertisement that come "
+    "first: where several ways are equally short, that is a race, so that they may lead over slow links in one and "
+    "around them in the other."
 )
 
 
@@ -63,12 +65,13 @@ def write_report(
     blocks = [
         Heading(_TITLE, 1),
         *_summary(judged),
-        *_what_was_run(tables, manifest),
+        *_what_was_run(tables),
         *_claims(judged, sizes_of(tables)),
         *_figures(figures, folder),
         *_sensitivity(sensitivity),
         *_over_sockets(tables.real),
         *_audits(audits),
+        *_settings(manifest),
         Heading("How to run it again"),
         Commands(_again(manifest)),
         *_by_clock(tables, manifest),
@@ -100,7 +103,7 @@ def _counts(judged: Sequence[Judged]) -> str:
     return ", ".join(f"{found[verdict]} {name}" for verdict, name in names.items())
 
 
-def _what_was_run(tables: Tables, manifest: Mapping[str, object]) -> Iterator[Block]:
+def _what_was_run(tables: Tables) -> Iterator[Block]:
     yield Heading("What was run")
     yield Paragraph(_VIRTUAL)
     sizes = [size for name, size in sizes_of(tables).items() if name != "sequences"]
@@ -108,8 +111,12 @@ def _what_was_run(tables: Tables, manifest: Mapping[str, object]) -> Iterator[Bl
         ("Study", "Ours", "The paper's", "At full size"),
         [cells(size.study, size.ran, size.paper, "yes" if size.full else "no") for size in sizes],
     )
+
+
+def _settings(manifest: Mapping[str, object]) -> Iterator[Block]:
     told = {key: value for key, value in manifest.items() if key not in (*CLOCK_KEYS, "again")}
     if told:
+        yield Heading("Settings")
         yield Grid(("Setting", "Value"), [cells(*pair) for pair in _flat(told)])
 
 
