@@ -19,7 +19,7 @@ from octopia.experiments.paper.running import make_point, plan, run_audits
 from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import AuditRow, RealRow
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
-from octopia.playing.runs import TRACES, RunSpec, finished_run
+from octopia.playing.runs import TRACES, RunSpec
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
@@ -40,6 +40,7 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
     """Run what is not finished of a study over real sockets, and the same in virtual time."""
     from octopia.pipeline.jobs import run_sweep
     from octopia.pipeline.summaries import delivering
+    from octopia.pipeline.sweep import pending
 
     place = out.absolute() / study.name
     real, simulated = str(place / "real"), str(place / "simulated")
@@ -49,8 +50,8 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
         each.run.run_id: dataclasses.replace(each, run=_real(each.run, each.point, study, place))
         for each in plan(bench, study, str(place))
     }
-    for each in planned.values():
-        _play(bench, each.run, real)
+    for run in pending([each.run for each in planned.values()], real):
+        _play(bench, run, real)
     outcomes, _ = run_sweep(bench, [each.run for each in planned.values()], simulated)
     if failed := [each for each in outcomes if each.error]:
         raise JobFailed(f"a run of {study.title} failed in virtual time: {failed[0].run_id}: {failed[0].error}")
@@ -74,10 +75,9 @@ def _real(run: RunSpec, point: Point, study: Study, place: Path) -> RunSpec:
 
 
 def _play(bench: Bench, run: RunSpec, folder: str) -> None:
-    if finished_run(folder, run.run_id) is None:
-        with bench.stages.line(f"{run.run_id}, over sockets:") as tell:
-            played = play_on_brokers(run, Path(folder) / TRACES / run.run_id, 1.0, tell)
-            tell(f"{played.deliveries:,} deliveries")
+    with bench.stages.line(f"{run.run_id}, over sockets:") as tell:
+        played = play_on_brokers(run, Path(folder) / TRACES / run.run_id, 1.0, tell)
+        tell(f"{played.deliveries:,} deliveries")
 
 
 def _processors(bench: Bench, folder: str, run: str) -> tuple[float, str]:
