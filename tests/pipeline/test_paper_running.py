@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from octopia.content import intersects
+from octopia.errors import UsageError
 from octopia.experiments.paper import real
 from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
@@ -140,6 +141,9 @@ def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, 
     # All is finished: asked again, it only reads.
     monkeypatch.setattr(real, "play_on_brokers", None)
     assert run_really(bench, study, tmp_path, SMALL) == ran
+    # With other links they would be other runs.
+    with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):
+        run_really(bench, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)
 
 
 def sequence_of(*delays_ms: float) -> list[SequenceRow]:

@@ -224,7 +224,14 @@ def identity_of(spec: RunSpec) -> dict[str, Any]:
         "spec": msgspec.to_builtins(spec),
         "workload": read_json(f"{spec.workload}/{WORKLOAD}"),
         "profile": find_profile(spec.profile).assumptions(),
+        "links": _links_of(spec),
     }
+
+
+def _links_of(spec: RunSpec) -> dict[str, list[float | None]]:
+    """Return rate and delay of the links that the overlay file of a run shapes."""
+    shapes = load_overlay(pathlib.Path(spec.overlay)).shapes if spec.overlay else {}
+    return {f"{source}>{target}": [shape.rate, shape.delay_ms] for (source, target), shape in shapes.items()}
 
 
 def finished_run(folder: str, run_id: str) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from octopia.experiments.paper.real import run_really
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.running import run_study
 from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.tables import (
     AuditRow,
@@ -122,9 +123,8 @@ def evaluate(bench: Bench, wanted: Evaluation) -> Path:
 def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> Iterator[Results]:
     """Run one study and all that belongs to it, and yield the results after each part."""
     study = load_study(name, wanted.extent)
-    bench.stages.title(
-        f"{study.title}: {len(study.points)} workloads, {sum(len(each.runs) for each in study.points)} runs"
-    )
+    runs = sum(len(point.runs) for point in study.points)
+    bench.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     ran = run_study(bench, study, str(wanted.out / "runs"), wanted.market)
     results = results.with_study(ran.tables).with_audits(ran.audits)
     yield results

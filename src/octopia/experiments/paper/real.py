@@ -96,13 +96,13 @@ def _row(
     simulated: dict[str, Any],
     processors: tuple[float, str],
 ) -> RealRow:
-    spec = point.workload
-    per_s = 0.0 if spec.burst is None else spec.burst.per_minute / 60.0
+    burst = point.workload.burst
+    per_s = 0.0 if burst is None else burst.per_minute / 60.0
     return RealRow(
         study=study.name.value,
         algorithm=run.algorithm.value,
         seed=point.seed,
-        publications=spec.publishers * spec.publications + (spec.burst.publications if spec.burst else 0),
+        publications=point.publications,
         deliveries=real["deliveries"],
         offered=per_s / study.link_rate if study.link_rate else 0.0,
         publication_delay_ms=real["delay_ms_mean"],

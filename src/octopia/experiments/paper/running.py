@@ -255,13 +255,13 @@ def _sequence_row(planned: Planned, found: dict[str, Any], burst_ms: float) -> S
 
 
 def _burst_row(planned: Planned, found: dict[str, Any], sequence: list[SequenceRow]) -> BurstRow:
-    spec, run = planned.point.workload, planned.run
+    run = planned.run
     samples = max(1.0, (found["last_ms"] - found["burst_ms"]) / run.sample_ms)
     return BurstRow(
         rate_per_minute=round(planned.point.value),
         algorithm=run.algorithm.value,
         seed=planned.point.seed,
-        publications=spec.publishers * spec.publications + (spec.burst.publications if spec.burst else 0),
+        publications=planned.point.publications,
         deliveries=found["deliveries"],
         publication_delay_ms=found["delay_ms_mean"],
         share_below_1s=found["share_below_1000_ms"],

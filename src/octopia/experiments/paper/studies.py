@@ -41,6 +41,12 @@ class Point:
         """The name of the workload's folder within the study's."""
         return f"workload-{self.value:g}-{self.seed}"
 
+    @property
+    def publications(self) -> int:
+        """How many publications there are, of all publishers and of the burst."""
+        spec = self.workload
+        return spec.publishers * spec.publications + (spec.burst.publications if spec.burst else 0)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Study:
