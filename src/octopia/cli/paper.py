@@ -51,6 +51,8 @@ def paper(
     require_spark()
     if value and study is None:
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
+    if real and study in (Name.PUBLISHERS, Name.SUBSCRIBERS):
+        raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
