@@ -9,14 +9,18 @@ import contextlib
 import dataclasses
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 from small import SMALL
+from typer.testing import CliRunner
 
+import octopia.pipeline.session
+from octopia.cli import app
+from octopia.errors import OctopiaError
 from octopia.pipeline.jobs import Bench, Market, find_truth, make_workload
 from octopia.pipeline.progress import Stages
 from octopia.pipeline.session import make_session
@@ -106,3 +110,23 @@ def small_workload(bench: Bench) -> str:
     make_workload(bench, "small", SMALL, Market(symbols=40, days=20))
     find_truth(bench, "small")
     return bench.storage.absolute("small")
+
+
+@pytest.fixture
+def run_command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run a command in the session that all share, and return what it printed; errors come out as they are."""
+
+    @contextlib.contextmanager
+    def shared(*_: object) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(octopia.pipeline.session, "open_session", shared)
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        if isinstance(result.exception, OctopiaError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return run

@@ -1,6 +1,5 @@
 """The commands of the pipeline, in the session that all tests share; that which does it all: ``test_local_cluster``."""
 
-import contextlib
 import json
 import shutil
 
@@ -8,40 +7,22 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-import octopia.pipeline.session
 from octopia.cli import app
-from octopia.errors import InvalidData, JobFailed, MissingDependency, OctopiaError, UsageError
+from octopia.errors import InvalidData, JobFailed, MissingDependency, UsageError
 from octopia.playing.files import read_arrow
 from octopia.playing.runs import RunSpec, play_into
 from octopia.settings import Algorithm
 
 
-@pytest.fixture
-def run(spark, monkeypatch):
-    """Run a command and return what it printed; errors come out as they are."""
-
-    @contextlib.contextmanager
-    def shared(*_):
-        yield spark
-
-    monkeypatch.setattr(octopia.pipeline.session, "open_session", shared)
-
-    def run(*arguments: str) -> str:
-        result = CliRunner().invoke(app, list(arguments))
-        if isinstance(result.exception, OctopiaError):
-            raise result.exception
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    return run
-
-
-def test_the_truth_by_sql_is_the_same(run, bench, small_workload):
+def test_the_truth_by_sql_is_the_same(run_command, bench, small_workload):
     before = bench.storage.count_rows("small/truth")
-    assert json.loads(run("truth", small_workload, "--engine", "sql", "--json")) == {"engine": "sql", "matches": before}
+    assert json.loads(run_command("truth", small_workload, "--engine", "sql", "--json")) == {
+        "engine": "sql",
+        "matches": before,
+    }
 
 
-def test_an_audit_that_finds_faults_fails_and_keeps_them(run, small_workload, tmp_path):
+def test_an_audit_that_finds_faults_fails_and_keeps_them(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="cut", algorithm=Algorithm.STATIC, first=60), tmp_path)
     trace = pd.read_parquet(tmp_path / "trace.parquet")
     is_lost = (trace.event == "deliver") & (trace.publication == 7)
@@ -49,56 +30,58 @@ def test_an_audit_that_finds_faults_fails_and_keeps_them(run, small_workload, tm
     lost = is_lost.sum()
     assert lost > 0
     with pytest.raises(JobFailed, match=f"cut has {lost} missing, 0 unwanted and 0 duplicate"):
-        run("audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
+        run_command("audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
     faults = read_arrow(str(tmp_path / "faults")).to_pylist()
     assert [(row["fault"], row["publication"]) for row in faults] == [("missing", 7)] * lost
 
 
-def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run, small_workload, tmp_path):
+def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="part", first=60), tmp_path)
     trace = pd.read_parquet(tmp_path / "trace.parquet")
     trace[~(trace.publication < 20)].to_parquet(tmp_path / "trace.parquet")
     with pytest.raises(InvalidData, match="expected 60 publications in the trace of part, got 40"):
-        run("audit", str(tmp_path), "--workload", small_workload)
+        run_command("audit", str(tmp_path), "--workload", small_workload)
     trace[:0].to_parquet(tmp_path / "empty.parquet")
     with pytest.raises(InvalidData, match="a trace without rows"):
-        run("audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
+        run_command("audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
     other = shutil.copytree(small_workload, tmp_path / "other")
     (other / "workload.json").write_text('{"publications": 300}')
     with pytest.raises(InvalidData, match="got one of another workload"):
-        run("audit", str(tmp_path), "--workload", str(other))
+        run_command("audit", str(tmp_path), "--workload", str(other))
 
 
-def test_metrics_are_shown_as_tables(run, small_workload, tmp_path):
+def test_metrics_are_shown_as_tables(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="one", algorithm=Algorithm.STATIC, first=5), tmp_path)
-    shown = run("metrics", str(tmp_path), "--metric", "publication_delay", "--metric", "messages")
+    shown = run_command("metrics", str(tmp_path), "--metric", "publication_delay", "--metric", "messages")
     assert "publication delay" in shown
     assert "static" in shown
 
 
-def test_metrics_as_json_have_all_rows_in_order(run, small_workload, tmp_path):
+def test_metrics_as_json_have_all_rows_in_order(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="all", first=5, detail="hops"), tmp_path)
-    said = json.loads(run("metrics", str(tmp_path), "--metric", "subscription_delay", "--json", "--rows", "3"))
+    said = json.loads(run_command("metrics", str(tmp_path), "--metric", "subscription_delay", "--json", "--rows", "3"))
     named = [row["message_id"] for row in said["subscription_delay"]]
     assert len(named) == 120
     assert named == sorted(named)
 
 
-def test_metrics_are_written_as_csv(run, small_workload, tmp_path):
+def test_metrics_are_written_as_csv(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="csv", first=5), tmp_path)
-    shown = run("metrics", str(tmp_path), "--metric", "publication_delay", "--csv", str(tmp_path / "tables"), "--json")
+    shown = run_command(
+        "metrics", str(tmp_path), "--metric", "publication_delay", "--csv", str(tmp_path / "tables"), "--json"
+    )
     (said,) = json.loads(shown)["publication_delay"]
     (file,) = (tmp_path / "tables" / "publication_delay").glob("*.csv")
     (written,) = pd.read_csv(file).to_dict("records")
     assert written == said
 
 
-def test_a_sweep_with_a_failed_run_fails_after_the_others(run, small_workload, tmp_path):
+def test_a_sweep_with_a_failed_run_fails_after_the_others(run_command, small_workload, tmp_path):
     rows = f"run_id,workload,profile,first\ngood,{small_workload},unit,5\nbad,{small_workload},nonsense,5\n"
     (tmp_path / "runs.csv").write_text(rows)
     sweep = ["sweep", str(tmp_path / "runs.csv"), "--out", str(tmp_path / "sweep")]
     with pytest.raises(JobFailed, match="1 of 2 runs failed; the first, bad: expected a profile"):
-        run(*sweep)
+        run_command(*sweep)
     said = json.loads(CliRunner().invoke(app, [*sweep, "--json"]).stdout)
     assert said["finished_before"] == 1
     assert [each["run_id"] for each in said["runs"]] == ["bad"]
@@ -122,21 +105,21 @@ def test_a_sweep_with_a_failed_run_fails_after_the_others(run, small_workload, t
         (["truth", "w", "--storage", "a-file/below"], UsageError, "a-file/below"),
     ],
 )
-def test_what_cannot_be_used_says_why(run, arguments, error, problem, tmp_path, monkeypatch):
+def test_what_cannot_be_used_says_why(run_command, arguments, error, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("")
     with pytest.raises(error) as raised:
-        run(*arguments)
+        run_command(*arguments)
     assert problem in str(raised.value)
 
 
-def test_an_unknown_metric_names_those_there_are(run, small_workload, tmp_path):
+def test_an_unknown_metric_names_those_there_are(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="one", first=5), tmp_path)
     with pytest.raises(UsageError, match=r"expected a metric of advertisement_delay, .* got speed"):
-        run("metrics", str(tmp_path), "--metric", "speed")
+        run_command("metrics", str(tmp_path), "--metric", "speed")
 
 
-def test_an_unparsable_filter_is_named(run, small_workload, tmp_path):
+def test_an_unparsable_filter_is_named(run_command, small_workload, tmp_path):
     bad = shutil.copytree(small_workload, tmp_path / "bad")
     issued = pd.read_parquet(bad / "subscriptions")
     issued.loc[issued.number == 17, "filter"] = "price >"
@@ -144,7 +127,7 @@ def test_an_unparsable_filter_is_named(run, small_workload, tmp_path):
         part.unlink()
     issued.to_parquet(bad / "subscriptions" / "part-0.parquet")
     with pytest.raises(InvalidData, match="s17/0"):
-        run("truth", str(bad))
+        run_command("truth", str(bad))
 
 
 def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):

@@ -120,23 +120,25 @@ def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Ext
     if len(several) != 1:
         raise InvalidFile(f"{path.name}: expected one field of [workload] with several values, got {several or 'none'}")
     (varies,) = several
-    values = extent.values or tuple(fields[varies])
-    points = tuple(
-        Point(value, seed, _workload(path, fields | {varies: value}, seed), tuple(_runs(path, run, seed)))
-        for value, seed in itertools.product(values, range(extent.seeds or 1))
-    )
+    seeds = range(extent.seeds or 1)
+    runs = {seed: tuple(_runs(path, run, seed)) for seed in seeds}
+    try:
+        points = tuple(
+            Point(value, seed, _workload(fields | {varies: value}, seed), runs[seed])
+            for value, seed in itertools.product(extent.values or fields[varies], seeds)
+        )
+    except (msgspec.ValidationError, UsageError) as error:
+        if extent.values:
+            raise UsageError(f"--value of {varies}: {error}") from None
+        raise InvalidFile(f"{path.name}: {error}") from None
     return varies, points
 
 
-def _workload(path: Path, fields: dict[str, Any], seed: int) -> WorkloadSpec:
+def _workload(fields: dict[str, Any], seed: int) -> WorkloadSpec:
     of_burst = {key.removeprefix(_BURST_PREFIX): fields[key] for key in fields if key.startswith(_BURST_PREFIX)}
     own = {key: value for key, value in fields.items() if not key.startswith(_BURST_PREFIX)}
-    try:
-        burst = msgspec.convert(of_burst, Burst, strict=False) if of_burst else None
-        spec = msgspec.convert(own, WorkloadSpec, strict=False)
-        return dataclasses.replace(spec, burst=burst, seed=seed)
-    except (msgspec.ValidationError, UsageError) as error:
-        raise InvalidFile(f"{path.name}: {error}") from None
+    burst = msgspec.convert(of_burst, Burst, strict=False) if of_burst else None
+    return dataclasses.replace(msgspec.convert(own, WorkloadSpec, strict=False), burst=burst, seed=seed)
 
 
 def _runs(path: Path, run: dict[str, Any], seed: int) -> Iterator[RunSpec]:

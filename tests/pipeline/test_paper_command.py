@@ -1,0 +1,102 @@
+"""``octopia paper`` as a command, with a study that takes seconds in place of the paper's."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from octopia.cli import app
+from octopia.errors import UsageError
+from octopia.experiments.paper import evaluation
+from octopia.experiments.paper.studies import read_study
+
+BURST = """
+title = "Small bursts"
+[workload]
+tree = "path:3"
+clusters = 2
+publishers = 4
+publications = 5
+subscribers = 40
+selectivity = 0.5
+meaning = "publishers"
+[workload.burst]
+publications = 40
+share = 0.1
+start_ms = 500
+per_minute = [60000, 30000]
+[run]
+algorithm = ["static", "dynamic"]
+profile = "paper"
+sample_ms = 10.0
+[tiny]
+[laptop]
+[paper]
+[real]
+burst_publications = 20
+burst_per_minute = [6000]
+link_rate = 50.0
+"""
+
+
+@pytest.fixture
+def small_studies(monkeypatch, tmp_path):
+    """Every study is a small burst, and none is repeated under other assumptions."""
+    (tmp_path / "study.toml").write_text(BURST)
+    monkeypatch.setattr(
+        evaluation, "load_study", lambda name, extent: read_study(tmp_path / "study.toml", name, extent)
+    )
+    monkeypatch.setattr(evaluation, "vary", lambda *_: ())
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["paper", "burst", "--scale", "tiny", "--value", "30000", "--real", "--out", "evaluation"]
+    assert "evaluation/report.html" in run_command(*asked)
+    out = tmp_path / "evaluation"
+    bursts, sockets, audits = (rows_of(out / "tables" / f"{name}.csv") for name in ("bursts", "real", "audits"))
+    assert [(row["rate_per_minute"], row["algorithm"], row["publications"]) for row in bursts] == [
+        ("30000", "static", "60"),
+        ("30000", "dynamic", "60"),
+    ]
+    assert [(row["algorithm"], row["publications"], row["offered"]) for row in sockets] == [
+        ("static", "40", "2.0"),
+        ("dynamic", "40", "2.0"),
+    ]
+    assert len(audits) == 4
+    assert all((row["missing"], row["unwanted"], row["duplicate"]) == ("0", "0", "0") for row in audits)
+    assert all(int(row["deliveries"]) > 0 for row in audits)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["again"] == "octopia paper burst --scale tiny --value 30000 --real"
+    report = (out / "report.md").read_text()
+    assert (out / "figures" / "burst-30000-a-minute.svg").exists()
+    assert "figures/burst-30000-a-minute.png" in report
+    assert "over sockets" in report
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
+        (["publishers", "--real"], "expected delivery, burst or all studies with --real, got publishers"),
+        (["burst", "--out", "a-file/below"], "expected a folder that can be made, got a-file/below"),
+        (["burst", "--value", "-5"], "--value of burst_per_minute: expected a burst's rate: above 0, got -5"),
+    ],
+)
+def test_what_cannot_be_evaluated_says_why(run_command, arguments, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("")
+    with pytest.raises(UsageError) as raised:
+        run_command("paper", *arguments)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("arguments", [["speed"], ["--scale", "huge"], ["--seeds", "0"]])
+def test_what_is_no_study_is_refused_before_spark_starts(arguments):
+    assert CliRunner().invoke(app, ["paper", *arguments]).exit_code == 2
