@@ -7,7 +7,7 @@ import pytest
 
 from octopia.content import intersects
 from octopia.errors import UsageError
-from octopia.experiments.paper import real
+from octopia.experiments.paper import finding, real
 from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
 from octopia.experiments.paper.running import run_study, run_variants, stable_ms
@@ -99,6 +99,38 @@ def test_a_burst_is_played_measured_and_audited(bench, burst):
     assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.audits)
     assert [row.deliveries for row in ran.audits] == [row.deliveries for row in ran.tables.bursts]
     assert all(row.deliveries > 0 for row in ran.audits)
+
+
+def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypatch):
+    study, ran = burst
+    place = "studies/burst/runs/traces"
+    (kept,) = (run for run in bench.storage.names_in(place) if "static" in run)
+    batches = []
+    look = finding._look
+    monkeypatch.setattr(finding, "_look", lambda *asked: batches.append(asked[2]) or look(*asked))
+    assert run_study(bench, study, "studies", SMALL) == ran
+    assert batches == []
+    # As if it had been run again, and taken longer.
+    noted = bench.storage.read_json(f"{place}/{kept}/run.json")
+    bench.storage.write_json(f"{place}/{kept}/run.json", noted | {"seconds": 1234.5})
+    static, dynamic = run_study(bench, study, "studies", SMALL).tables.bursts
+    assert [list(batch) for batch in batches] == [[kept]]
+    assert static == dataclasses.replace(ran.tables.bursts[0], seconds=1234.5)
+    assert dynamic == ran.tables.bursts[1]
+    bench.storage.write_json(f"{place}/{kept}/run.json", noted)
+
+
+def test_large_runs_are_looked_at_one_by_one(bench, burst, monkeypatch):
+    study, ran = burst
+    place = "studies/burst/runs/traces"
+    for run in bench.storage.names_in(place):
+        bench.storage.remove_file(f"{place}/{run}/found.json")
+    sizes = []
+    look = finding._look
+    monkeypatch.setattr(finding, "_look", lambda *asked: sizes.append(len(asked[2])) or look(*asked))
+    monkeypatch.setattr(finding, "ROWS_AT_ONCE", 1)
+    assert run_study(bench, study, "studies", SMALL) == ran
+    assert sizes == [1, 1]
 
 
 def test_a_share_of_publishers_is_that_of_publishers_and_of_their_advertisements(bench, burst):

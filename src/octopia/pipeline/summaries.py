@@ -1,7 +1,11 @@
-"""What the studies want to know of each run, as plain rows: metrics put side by side, one row a run."""
+"""What the studies want to know of each run, as plain rows: metrics put side by side, one row a run.
+
+Traces are given by the names of files, of the folders of runs, or of sweeps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,9 +20,9 @@ from octopia.pipeline.traces import read_traces
 _RUN = "run_id"
 
 
-def spreading(bench: Bench, traces: str, brokers: int) -> dict[str, dict[str, Any]]:
+def spreading(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, dict[str, Any]]:
     """Return for each run how far advertisements and subscriptions went: delays, messages, and sizes of tables."""
-    trace = read_traces(bench.spark, bench.storage, traces).persist()
+    trace = read_traces(bench.spark, bench.storage, *traces).persist()
     try:
         found = _mean_reach(metrics.advertisement_delay(trace), "advertisement_delay_ms", "advertisements")
         _merge(found, _mean_reach(metrics.subscription_delay(trace), "subscription_delay_ms", "subscriptions"))
@@ -30,9 +34,9 @@ def spreading(bench: Bench, traces: str, brokers: int) -> dict[str, dict[str, An
         trace.unpersist()
 
 
-def delivering(bench: Bench, traces: str) -> dict[str, dict[str, Any]]:
+def delivering(bench: Bench, traces: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return for each run how deliveries went: their delays, and messages."""
-    return _delivering(read_traces(bench.spark, bench.storage, traces))
+    return _delivering(read_traces(bench.spark, bench.storage, *traces))
 
 
 def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
@@ -43,17 +47,17 @@ def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def bursting(
-    bench: Bench, traces: str, tau: float, group: int
+    bench: Bench, traces: Sequence[str], tau: float, group: int
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """Return for each run how deliveries went, when the burst began, and what waited.
 
-    And delays in sequence, one for each ``group`` of deliveries.
+    And the longest delays in sequence, one for each ``group`` of deliveries, in order for each run.
     """
-    trace = read_traces(bench.spark, bench.storage, traces)
+    trace = read_traces(bench.spark, bench.storage, *traces)
     found = _delivering(trace)
     _merge(found, _by_clock(trace, tau))
-    sequence = metrics.delay_sequence(trace, group).orderBy(_RUN, "sequence")
-    return found, [row.asDict() for row in sequence.collect()]
+    sequence = metrics.delay_sequence(trace, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
+    return found, [row.asDict() for row in sequence.orderBy(_RUN, "sequence").collect()]
 
 
 def _by_clock(trace: DataFrame, tau: float) -> dict[str, dict[str, Any]]:

@@ -55,7 +55,7 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
     outcomes, _ = run_sweep(bench, [each.run for each in planned.values()], simulated)
     if failed := [each for each in outcomes if each.error]:
         raise JobFailed(f"a run of {study.title} failed in virtual time: {failed[0].run_id}: {failed[0].error}")
-    by_clock, in_virtual_time = delivering(bench, real), delivering(bench, simulated)
+    by_clock, in_virtual_time = delivering(bench, [real]), delivering(bench, [simulated])
     rows = tuple(
         _row(study, each.point, each.run, by_clock[name], in_virtual_time[name], _processors(bench, real, name))
         for name, each in planned.items()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
 from octopia.errors import JobFailed
+from octopia.experiments.paper.finding import Found, audit, find
 from octopia.experiments.paper.names import Name
 from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import (
@@ -29,7 +30,7 @@ from octopia.experiments.paper.tables import (
     Tables,
 )
 from octopia.playing.files import MANIFEST
-from octopia.playing.runs import RunSpec
+from octopia.playing.runs import TRACES, RunSpec
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
@@ -61,7 +62,7 @@ def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     is_audited = study.name in _AUDITED
     planned = _run(bench, study, place, market, with_truth=is_audited)
     audits = tuple(run_audits(bench, planned, place, "runs")) if is_audited else ()
-    return Ran(_tables(study, planned, _find(bench, study, f"{place}/runs")), audits)
+    return Ran(_tables(study, planned, find(bench, study, _folders(planned, f"{place}/runs"))), audits)
 
 
 def run_variants(
@@ -74,7 +75,7 @@ def run_variants(
     place = f"{folder}/{study.name}"
     varied = dataclasses.replace(study, points=tuple(_under(point, profiles.values()) for point in study.points))
     planned = _run(bench, varied, place, market, with_truth=False)
-    found = _find(bench, study, f"{place}/runs")
+    found = find(bench, study, _folders(planned, f"{place}/runs"))
     return {
         name: _tables(study, {run: each for run, each in planned.items() if each.run.profile == profile}, found)
         for name, profile in profiles.items()
@@ -130,51 +131,28 @@ def plan(bench: Bench, study: Study, place: str) -> Iterator[Planned]:
 
 def run_audits(bench: Bench, planned: Mapping[str, Planned], place: str, runs: str) -> Iterator[AuditRow]:
     """Audit all runs in a folder of a study, those of one workload at once against its truth."""
-    from octopia.pipeline.jobs import audit_runs
-
-    by_workload: dict[str, list[str]] = {}
+    folders = _folders(planned, f"{place}/{runs}")
+    by_workload: dict[str, dict[str, str]] = {}
     for name, each in planned.items():
-        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(f"{place}/{runs}/traces/{name}")
-    for folder, traces in by_workload.items():
-        # The faults lie with the workload, since the folder of runs is that of several.
-        found = {row["run_id"]: row for row in audit_runs(bench, traces, folder, f"{folder}/faults")}
-        for name in (trace.rpartition("/")[2] for trace in traces):
+        by_workload.setdefault(f"{place}/{each.point.folder}", {})[name] = folders[name]
+    for workload, of_workload in by_workload.items():
+        found = audit(bench, workload, of_workload)
+        for name in of_workload:
             row = found[name]
             yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Found:
-    """What the traces of a study's runs tell: numbers by run, and for bursts all delays in sequence."""
-
-    runs: dict[str, dict[str, Any]]
-    sequence: Sequence[dict[str, Any]] = ()
+def _folders(planned: Iterable[str], sweep: str) -> dict[str, str]:
+    """Return where the folder of a sweep has each run."""
+    return {run: f"{sweep}/{TRACES}/{run}" for run in planned}
 
 
-def _find(bench: Bench, study: Study, traces: str) -> _Found:
-    from octopia.pipeline import summaries
-
-    match study.name:
-        case Name.PUBLISHERS | Name.SUBSCRIBERS:
-            return _Found(summaries.spreading(bench, traces, _brokers(study)))
-        case Name.DELIVERY:
-            return _Found(summaries.delivering(bench, traces))
-        case Name.BURST:
-            found, sequence = summaries.bursting(bench, traces, study.points[0].runs[0].tau, study.deliveries_a_point)
-            for run, values in found.items():
-                # How long it took by the clock, as it noted itself.
-                values["seconds"] = float(bench.storage.read_json(f"{traces}/traces/{run}/run.json")["seconds"])
-            return _Found(found, sequence)
-        case _:
-            assert_never(study.name)
-
-
-def _tables(study: Study, planned: Mapping[str, Planned], found: _Found) -> Tables:
+def _tables(study: Study, planned: Mapping[str, Planned], found: Mapping[str, Found]) -> Tables:
     """Return the rows of some runs of a study."""
-    runs = [(each, found.runs[run]) for run, each in planned.items()]
+    runs = [(each, found[run].values) for run, each in planned.items()]
     match study.name:
         case Name.PUBLISHERS:
-            return Tables(publishers=tuple(_publisher_row(each, values, _brokers(study)) for each, values in runs))
+            return Tables(publishers=tuple(_publisher_row(each, values, study.brokers) for each, values in runs))
         case Name.SUBSCRIBERS:
             return Tables(subscribers=tuple(_subscriber_row(each, values) for each, values in runs))
         case Name.DELIVERY:
@@ -185,18 +163,13 @@ def _tables(study: Study, planned: Mapping[str, Planned], found: _Found) -> Tabl
             assert_never(study.name)
 
 
-def _burst_tables(planned: Mapping[str, Planned], found: _Found) -> Tables:
-    rows: dict[str, list[SequenceRow]] = {run: [] for run in planned}
-    for row in found.sequence:
-        run = row["run_id"]
-        if run in rows:
-            rows[run].append(_sequence_row(planned[run], row, found.runs[run]["burst_ms"]))
-    bursts = tuple(_burst_row(each, found.runs[run], rows[run]) for run, each in planned.items())
+def _burst_tables(planned: Mapping[str, Planned], found: Mapping[str, Found]) -> Tables:
+    rows = {
+        run: [_sequence_row(each, row, found[run].values["burst_ms"]) for row in found[run].sequence]
+        for run, each in planned.items()
+    }
+    bursts = tuple(_burst_row(each, found[run].values, rows[run]) for run, each in planned.items())
     return Tables(bursts=bursts, sequences=tuple(row for each in rows.values() for row in each))
-
-
-def _brokers(study: Study) -> int:
-    return len(study.points[0].workload.scot().brokers)
 
 
 def _system(run: RunSpec) -> str:

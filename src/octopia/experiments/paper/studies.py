@@ -62,6 +62,16 @@ class Study:
     link_rate: float | None = None
     """How many publications a second the slow links of a burst's host broker carry, over real sockets."""
 
+    @property
+    def brokers(self) -> int:
+        """How many brokers the overlay has, which all points share."""
+        return len(self.points[0].workload.scot().brokers)
+
+    @property
+    def tau(self) -> float:
+        """The threshold of congestion, which all runs share."""
+        return self.points[0].runs[0].tau
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
