@@ -86,7 +86,7 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, 
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--real"], "expected delivery, burst or all studies with --real, got publishers"),
         (["burst", "--out", "a-file/below"], "expected a folder that can be made, got a-file/below"),
-        (["burst", "--value", "-5"], "--value of burst_per_minute: expected a burst's rate: above 0, got -5"),
+        (["burst", "--value", "-5"], "--value of burst_per_minute: expected numbers above 0, got -5"),
     ],
 )
 def test_what_cannot_be_evaluated_says_why(run_command, arguments, problem, tmp_path, monkeypatch):

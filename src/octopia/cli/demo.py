@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,8 @@ import typer
 from rich.table import Table
 
 from octopia.cli.output import console, print_json
-from octopia.cli.spark import bench, require_spark
-from octopia.errors import JobFailed, MissingDependency, UsageError
+from octopia.cli.spark import bench, prepare_report
+from octopia.errors import JobFailed
 
 if TYPE_CHECKING:
     from octopia.experiments.demo.running import Outcome
@@ -32,13 +31,7 @@ def demo(
 
     It takes about two minutes on two cores, and writes a page with pictures.
     """
-    require_spark()
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependency('expected matplotlib for drawing, got none: pip install "octopia[plot]"')
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
+    prepare_report(out)
     with bench(None, None, "", None, small=True) as work:
         from octopia.experiments.demo.pictures import draw_pictures
         from octopia.experiments.demo.plan import DEMO

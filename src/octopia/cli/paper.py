@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from octopia.cli.output import console
-from octopia.cli.spark import Master, Remote, Ui, bench, require_spark
-from octopia.errors import UsageError
+from octopia.cli.spark import Master, Remote, Ui, bench, prepare_report
+from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper.names import Name, Scale
 
 EXAMPLES = """Examples:
@@ -29,7 +29,9 @@ octopia paper --scale paper --bars prices.parquet --master spark://machine:7077
 def paper(
     study: Annotated[Name | None, typer.Argument(help="Only this study; by default all of them.")] = None,
     scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for everything.")] = Path("out/paper"),
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder for everything; by default out/paper/SCALE.")
+    ] = None,
     bars: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Stock prices. Without: a market that is made up.")
     ] = None,
@@ -48,15 +50,12 @@ def paper(
 
     What is finished is not run again, so it can be stopped. What was run at less than full size says so.
     """
-    require_spark()
     if value and study is None:
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
     if real and study in (Name.PUBLISHERS, Name.SUBSCRIBERS):
         raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
+    out = out or Path("out/paper") / scale
+    prepare_report(out)
     # The page and the pictures are files of this machine, and so is the rest.
     with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
         from octopia.experiments.paper.evaluation import Evaluation, evaluate
@@ -65,5 +64,11 @@ def paper(
 
         market = Market(None if bars is None else str(bars.absolute()))
         names = list(Name) if study is None else [study]
-        page = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
+        done = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
+    page = done.page
     console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
+    if done.faulty:
+        raise JobFailed(
+            f"expected every delivery once, but the audit found faults in {len(done.faulty)} runs, the first "
+            f"{done.faulty[0].run}: the report has them all"
+        )

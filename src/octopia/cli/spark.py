@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from octopia.errors import MissingDependency
+from octopia.errors import MissingDependency, UsageError
 from octopia.pipeline.settings import load_settings
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ def require_spark() -> None:
     """Say what to install where Spark is not."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
+
+
+def prepare_report(out: Path) -> None:
+    """Make the folder of a report, and refuse at once what would fail at the end: no Spark, or nothing to draw with."""
+    require_spark()
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependency('expected matplotlib for drawing, got none: pip install "octopia[plot]"')
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
 
 
 @contextlib.contextmanager

@@ -46,42 +46,57 @@ def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
     return found
 
 
-def bursting(
-    bench: Bench, traces: Sequence[str], tau: float, group: int
-) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return for each run how deliveries went, when the burst began, and what waited.
+def bursting(bench: Bench, traces: Sequence[str], group: int) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Return for each run how deliveries went, when the burst began, and what waited from then on.
 
     And the longest delays in sequence, one for each ``group`` of deliveries, in order for each run.
     """
     trace = read_traces(bench.spark, bench.storage, *traces)
     found = _delivering(trace)
-    _merge(found, _by_clock(trace, tau))
+    _merge(found, _span(trace))
+    _merge(found, _waiting(trace, {run: values["burst_ms"] for run, values in found.items()}))
     sequence = metrics.delay_sequence(trace, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
     return found, [row.asDict() for row in sequence.orderBy(_RUN, "sequence").collect()]
 
 
-def _by_clock(trace: DataFrame, tau: float) -> dict[str, dict[str, Any]]:
-    """Return when the burst began and when the last delivery came, and what samples of queues tell.
-
-    That is what waited in all of them, over how many links, and at how many moments one was congested.
-    """
+def _span(trace: DataFrame) -> dict[str, dict[str, Any]]:
+    """Return when the burst began, and when the last delivery came."""
     event, time_ms = F.col("event"), F.col("time_ms")
     is_burst = (event == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
-    is_delivery, is_sample = event == Event.DELIVER.value, event == Event.WINDOW.value
-    is_congested = is_sample & (F.col("queue_length") * F.col("value") > tau)
+    is_delivery = event == Event.DELIVER.value
     found = (
-        trace.where(is_burst | is_delivery | is_sample)
+        trace.where(is_burst | is_delivery)
         .groupBy(_RUN)
         .agg(
             F.min(F.when(is_burst, time_ms)).alias("burst_ms"),
             F.max(F.when(is_delivery, time_ms)).alias("last_ms"),
-            F.coalesce(F.sum(F.when(is_sample, F.col("queue_length"))), F.lit(0)).alias("waited"),
-            # The links of a run are those that ever held something; they are few.
-            F.size(F.collect_set(F.when(is_sample, F.struct("broker", "peer")))).alias("links"),
-            F.countDistinct(F.when(is_congested, time_ms)).alias("congested"),
         )
     )
     return {row.run_id: row.asDict() for row in found.collect()}
+
+
+def _waiting(trace: DataFrame, burst_ms: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """Return what samples of queues tell from the burst on.
+
+    That is what waited in all of them, summed over samples, and when the longest queue was getting shorter (CE < 1).
+    """
+    # A sample has at most one row for each link, so these are few.
+    sampled = (
+        trace.where(F.col("event") == Event.WINDOW.value)
+        .groupBy(_RUN, "time_ms")
+        .agg(
+            F.sum("queue_length").alias("waited"),
+            F.max(F.struct("queue_length", F.col("value").alias("ce"))).alias("longest"),
+        )
+        .orderBy(_RUN, "time_ms")
+    )
+    found: dict[str, dict[str, Any]] = {run: {"waited": 0, "shrinking_ms": []} for run in burst_ms}
+    for row in sampled.collect():
+        if row.time_ms >= burst_ms[row.run_id]:
+            found[row.run_id]["waited"] += row.waited
+            if row.longest.ce < 1:
+                found[row.run_id]["shrinking_ms"].append(row.time_ms)
+    return found
 
 
 def _mean_reach(delays: DataFrame, name: str, count: str) -> dict[str, dict[str, Any]]:

@@ -20,13 +20,13 @@ from octopia.experiments.paper.tables import (
 pytest.importorskip("matplotlib")
 
 PUBLISHERS = tuple(
-    PublisherRow(count, system, seed, count, each_ms * seed, float(count), count * messages, 0.0)
+    PublisherRow(count, system, seed, count, each_ms * seed, float(count), count * messages, 0, 0.0)
     for count in (100, 500)
     for system, each_ms, messages in (("OctopiA", 1.0, 3), ("TID", 3.0, 217))
     for seed in (1, 2)
 )
-SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100) for system in ("OctopiA", "TID"))
-DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
+SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100, 0) for system in ("OctopiA", "TID"))
+DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
 COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in ALGORITHMS)
 SEQUENCES = tuple(
     SequenceRow(rate, algorithm, seed, number, 100.0 * number * seed, 1_000.0 * number)
@@ -96,7 +96,7 @@ def test_a_logarithmic_axis_says_so(tmp_path: Path):
 
 
 def test_a_table_of_zeros_is_drawn(tmp_path: Path):
-    zeros = (PublisherRow(100, "TID", 1, 100, 0.0, 0.0, 0, 0.0),)
+    zeros = (PublisherRow(100, "TID", 1, 100, 0.0, 0.0, 0, 0, 0.0),)
     assert len(draw_all(Tables(publishers=zeros), tmp_path)) == 3
 
 

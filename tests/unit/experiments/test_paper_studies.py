@@ -2,7 +2,7 @@
 
 import pytest
 
-from octopia.errors import InvalidFile
+from octopia.errors import InvalidFile, UsageError
 from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.studies import Extent, load_study, read_study
 from octopia.pipeline.spec import Meaning
@@ -16,8 +16,6 @@ def test_every_study_can_be_read_at_every_scale(name, scale):
     assert study.points
     assert {point.seed for point in study.points} == set(range(20 if scale is Scale.PAPER else 1))
     assert len({point.folder for point in study.points}) == len(study.points)
-    # Publishers are what the first study varies: it is as large on a laptop.
-    assert study.is_full_size == (scale is Scale.PAPER or (scale is Scale.LAPTOP and name is Name.PUBLISHERS))
 
 
 def test_one_value_may_be_asked_for():
@@ -25,9 +23,21 @@ def test_one_value_may_be_asked_for():
     assert [(point.value, point.seed) for point in study.points] == [(100e3, 0), (100e3, 1)]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (Name.BURST, -5.0, "--value of burst_per_minute: expected numbers above 0, got -5"),
+        (Name.SUBSCRIBERS, 0.0, "--value of subscribers: expected numbers above 0, got 0"),
+        (Name.PUBLISHERS, 2.5, "--value of publishers: Expected `int`, got `float`"),
+    ],
+)
+def test_a_value_that_no_workload_can_have_is_blamed(name, value, problem):
+    with pytest.raises(UsageError, match=problem):
+        load_study(name, Extent(Scale.TINY, values=(100.0, value)))
+
+
 def test_the_burst_study_is_the_papers():
     study = load_study(Name.BURST, Extent(Scale.PAPER, seeds=3))
-    assert study.varies == "burst_per_minute"
     assert [point.value for point in study.points] == [rate for rate in (100e3, 80e3, 60e3, 40e3) for _ in range(3)]
     for point in study.points:
         workload, burst = point.workload, point.workload.burst

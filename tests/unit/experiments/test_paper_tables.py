@@ -22,13 +22,13 @@ from octopia.experiments.paper.tables import (
 )
 
 FULL = Tables(
-    (PublisherRow(100, "TID", 1, 100, 2.5, 100.0, 21_700, 0.746544),),
-    (SubscriberRow(1_000, "OctopiA", 1, 1_000, 3.25, 250.5, 15_000),),
-    (DeliveryRow(1_000, "static", 1, 20_000, 1.5, 4_000),),
+    (PublisherRow(100, "TID", 1, 100, 2.5, 100.0, 21_700, 7_300, 0.746544),),
+    (SubscriberRow(1_000, "OctopiA", 1, 1_000, 3.25, 250.5, 15_000, 14_000),),
+    (DeliveryRow(1_000, "static", 1, 10_000, 20_000, 1.5, 4_000),),
     (CostRow(1_000, "tid-dynamic", 500, 12.5, 3.0, 80.0, 20.5),),
     (
         BurstRow(100_000, "dynamic", 1, 150_000, 40_000_000, 900.0, 0.51, 180_000.0, 12.5, 5_000_000, 90_000.0, 61.5),
-        BurstRow(100_000, "static", 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, 95_000.0, 60.0),
+        BurstRow(100_000, "static", 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, None, 60.0),
     ),
     (SequenceRow(100_000, "dynamic", 1, 0, 12.5, 100.0),),
     (RealRow("burst", "static", 0, 11_000, 88_000, 3.0, 52.25, 0.75, 90_000, 48.5, 90_000, 0.5, "enough"),),
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_again(tmp_path: Path):
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
     first = [path.read_bytes() for path in write_tables(FULL, tmp_path / "a")]
     assert first == [path.read_bytes() for path in write_tables(FULL, tmp_path / "b")]
-    assert first[4].splitlines()[2] == (b"100000,static,1,150000,40000000,950.0,0.48,,20.0,5000000,95000.0,60.0")
+    assert first[4].splitlines()[2] == (b"100000,static,1,150000,40000000,950.0,0.48,,20.0,5000000,,60.0")
 
 
 def test_floats_are_rounded_to_six_places(tmp_path: Path):

@@ -85,8 +85,10 @@ def _points(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
 
 def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
     """Return the median time and delay of each sequence over the seeds."""
-    sequences = [[row for row in rows if row.sequence == number] for number in sorted({row.sequence for row in rows})]
-    points = [_points(each) for each in sequences]
+    sequences: dict[int, list[SequenceRow]] = {}
+    for row in rows:
+        sequences.setdefault(row.sequence, []).append(row)
+    points = [_points(sequences[number]) for number in sorted(sequences)]
     return [median(times_s) for times_s, _ in points], [median(delays_s) for _, delays_s in points]
 
 

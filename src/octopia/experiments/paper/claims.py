@@ -13,7 +13,6 @@ from octopia.experiments.paper.comparing import (
     change,
     is_less,
     is_same,
-    kept_uncongested_s,
     percent,
     ratio,
     same_maximum_s,
@@ -21,6 +20,7 @@ from octopia.experiments.paper.comparing import (
     share_of_runs,
     shares,
     shrinking,
+    shrinking_s,
     times,
 )
 from octopia.experiments.paper.judging import Claim, Measure, Verdict, judge, verdict_of
@@ -40,7 +40,10 @@ __all__ = ["CLAIMS", "Claim", "Measure", "Ours", "Verdict", "judge", "verdict_of
 BROKERS = 56
 """Of the evaluation overlay S_e (departure D1)."""
 
-_RATIO, _SECONDS, _SHARE, _TREND, _EXACT = Measure
+HARDLY = 0.02
+"""Where the paper says that two are nearly the same, they may be apart by this share at most."""
+
+_RATIO, _LEAD, _DURATION, _SHARE, _TREND, _EXACT = Measure
 _OCTOPIA_BOTH = (STATIC, DYNAMIC)
 _TID_BOTH = (TID_STATIC, TID_DYNAMIC)
 _HIGHER = change("higher", "lower")
@@ -72,6 +75,11 @@ _CHOICE = (
     "the same paths."
 )
 _NOT_PRINTED = "The paper does not print it; it follows from the design and S_e, and must be met exactly."
+_SAME_CHARGE = (
+    "In virtual time selecting a path without congestion is charged the same to both, so that no difference can show; "
+    "what the code takes is in Fig. 16."
+)
+_CONFIRMATIONS = "Confirmations to clients, which the paper does not have, are not counted; the CSV tables have them. "
 _MATCHERS = (
     "OctopiA has one index for a whole cluster. TID matches within a tree, and most trees have so few subscriptions at "
     "a broker that they are tried one by one, in plain Python. "
@@ -79,27 +87,34 @@ _MATCHERS = (
 _LOOKUP = "TID's look-up scans all stored subscriptions, so the ratio grows with their number. " + _MACHINE
 
 
-def _each(rows: tuple[PublisherRow, ...], system: str, column: str) -> float | None:
-    """Return the mean of a column for each advertisement."""
-    values = [getattr(row, column) / row.advertisements for row in rows if row.system == system and row.advertisements]
-    return fmean(values) if values else None
+def _each(rows: tuple[PublisherRow, ...], system: str, column: str) -> list[float]:
+    """Return what a column comes to for each advertisement: all values that occur in runs."""
+    found = {getattr(row, column) / row.advertisements for row in rows if row.system == system and row.advertisements}
+    return sorted(found)
+
+
+def _exactly(values: list[float]) -> str:
+    """Show one value, or from the least to the most if runs differ."""
+    shown = sorted({float(f"{value:.6g}") for value in values})
+    return f"{shown[0]:g}" if len(shown) == 1 else f"{shown[0]:g} to {shown[-1]:g}"
 
 
 def _messages_each(tables: Tables) -> Ours | None:
     ours = _each(tables.publishers, OCTOPIA, "advertisement_messages")
     theirs = _each(tables.publishers, TID, "advertisement_messages")
-    if ours is None or theirs is None:
+    if not ours or not theirs:
         return None
-    return Ours(f"{ours:g} against {theirs:g}", theirs / ours if ours else 0.0, "for each advertisement")
+    return Ours(f"{_exactly(ours)} against {_exactly(theirs)}", fmean(theirs) / fmean(ours), "for each advertisement")
 
 
 def _entries_each(tables: Tables) -> Ours | None:
-    ours = _each(tables.publishers, OCTOPIA, "table_size_mean")
-    theirs = _each(tables.publishers, TID, "table_size_mean")
-    if ours is None or not theirs:
+    ours = [BROKERS * value for value in _each(tables.publishers, OCTOPIA, "table_size_mean")]
+    theirs = [BROKERS * value for value in _each(tables.publishers, TID, "table_size_mean")]
+    if not ours or not theirs:
         return None
-    entries = f"{ours * BROKERS:g} against {theirs * BROKERS:g}"
-    return Ours(f"{entries}: {percent(ours / theirs - 1)}", ours / theirs, "entries in all tables, each advertisement")
+    share = fmean(ours) / fmean(theirs)
+    entries = f"{_exactly(ours)} against {_exactly(theirs)}"
+    return Ours(f"{entries}: {percent(share - 1)}", share, "entries in all tables, each advertisement")
 
 
 def _duplicates(tables: Tables) -> Ours | None:
@@ -125,7 +140,8 @@ _PUBLISHERS = (
     Claim("Fig. 9", "TID sends many times the advertisement messages of OctopiA.",
           "88.5 times", 88.5, _RATIO, "publishers",
           ratio("publishers", "advertisement_messages", (TID,), (OCTOPIA,), times),
-          "217 / 3 = 72.3 follows from the design of S_e. The paper counts more, and does not say what."),
+          "217 / 3 = 72.3 follows from the design of S_e. The paper counts more, and does not say what. "
+          + _CONFIRMATIONS),
     Claim("Fig. 9", "Most advertisement messages of TID are duplicates that are discarded.",
           "up to 80% of messages", 0.8, _SHARE, "publishers", _duplicates,
           "The paper cites another work. On S_e it is 162 of 217 messages, 74.7%: all but one for each other broker."),
@@ -137,7 +153,7 @@ _SUBSCRIBERS = (
           ratio("subscribers", "prt_size_mean", (TID,), (OCTOPIA,), _SIZE), _WORKLOAD),
     Claim("Fig. 12", "OctopiA sends more subscription messages than TID.",
           "32.5% more", 1.325, _RATIO, "subscribers",
-          ratio("subscribers", "subscription_messages", (OCTOPIA,), (TID,), _MORE), _WORKLOAD),
+          ratio("subscribers", "subscription_messages", (OCTOPIA,), (TID,), _MORE), _CONFIRMATIONS + _WORKLOAD),
     Claim("Fig. 10", "Subscriptions still take less time to spread with OctopiA.",
           "34% less", 0.66, _RATIO, "subscribers",
           ratio("subscribers", "subscription_delay_ms", (OCTOPIA,), (TID,), _MORE),
@@ -151,16 +167,17 @@ _DELIVERY = (
     Claim("Fig. 13", "On the same paths, SPR is a little faster than IDR.",
           "0.8% less", 0.992, _RATIO, "delivery",
           ratio("delivery", "publication_delay_ms", (STATIC,), (DYNAMIC,), _MORE),
-          "In virtual time, selecting a path takes what the profile assumes."),
+          _SAME_CHARGE, at_most=HARDLY),
     Claim("Fig. 13", "On the same paths, TID-S is a little faster than TID-D.",
           "0.6% less", 0.994, _RATIO, "delivery",
           ratio("delivery", "publication_delay_ms", (TID_STATIC,), (TID_DYNAMIC,), _MORE),
-          "In virtual time, selecting a path takes what the profile assumes."),
+          _SAME_CHARGE, at_most=HARDLY),
     Claim("Fig. 14", "Finding the subscriptions that match takes a broker longer with OctopiA.",
           "11% higher", 1.11, _RATIO, "costs",
-          ratio("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MATCHING),
+          ratio("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MATCHERS + _MATCHING),
     Claim("Fig. 14", "The difference in matching shrinks with more subscribers.",
-          "shrinks", 0.0, _TREND, "costs", shrinking("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH), _MATCHING),
+          "shrinks", 0.0, _TREND, "costs", shrinking("costs", "match_us", _OCTOPIA_BOTH, _TID_BOTH),
+          _MATCHERS + _MATCHING),
     Claim("Fig. 15", "OctopiA sends fewer publication messages than TID.",
           "4.5% fewer", 0.955, _RATIO, "delivery",
           ratio("delivery", "publication_messages", _OCTOPIA_BOTH, _TID_BOTH, change("more", "fewer")), _PATHS),
@@ -180,15 +197,16 @@ _DELIVERY = (
 
 _BURSTS = (
     Claim("Figs. 17-20", "After a burst, IDR is stable before SPR.",
-          "35 s before", 35.0, _SECONDS, "bursts", seconds_before((DYNAMIC,), (STATIC,)), _CAPACITY),
+          "35 s before", 35.0, _LEAD, "bursts", seconds_before((DYNAMIC,), (STATIC,)), _CAPACITY),
     Claim("Figs. 17-20", "At first, the maximum delay of IDR and SPR is the same.",
-          "157 s", 157.0, _SECONDS, "sequences", same_maximum_s(DYNAMIC, STATIC), _CAPACITY),
-    Claim("Figs. 17-20", "With IDR, links must stay uncongested for a while before delays are normal again.",
-          "60 s", 60.0, _SECONDS, "bursts", kept_uncongested_s(DYNAMIC),
-          "Ours is the time until stable, less the time that some target link was congested. " + _CAPACITY),
+          "157 s", 157.0, _DURATION, "sequences", same_maximum_s(DYNAMIC, STATIC), _CAPACITY, is_assumed=True),
+    Claim("Figs. 17-20", "With IDR, queues must get shorter (CE below 1) for a while before delays are normal again.",
+          "60 s", 60.0, _DURATION, "bursts", shrinking_s(DYNAMIC),
+          "Ours is how long the longest queue was getting shorter before the run was stable. " + _CAPACITY),
     Claim("Figs. 17-20", "IDR sends hardly more messages than SPR.",
           "0.04% more", 1.0004, _RATIO, "bursts",
-          ratio("bursts", "publication_messages", (DYNAMIC,), (STATIC,), _MORE)),
+          ratio("bursts", "publication_messages", (DYNAMIC,), (STATIC,), _MORE),
+          "Which links congest, and so how often IDR goes around them, hangs on the cost model.", at_most=HARDLY),
     Claim("Figs. 17-20", "The queues of target links are shorter with IDR than with SPR.",
           "32% less", 0.68, _RATIO, "bursts",
           ratio("bursts", "queue_length_mean", (DYNAMIC,), (STATIC,), _MORE), _CAPACITY),
@@ -209,9 +227,9 @@ _BURSTS = (
           ratio("bursts", "publication_delay_ms", _OCTOPIA_BOTH, _TID_BOTH, _MORE),
           _FEWER_COPIES + _CAPACITY),
     Claim("Figs. 17-20", "After a burst, TID-S is stable before TID-D.",
-          "15 s before", 15.0, _SECONDS, "bursts", seconds_before((TID_STATIC,), (TID_DYNAMIC,)), _CHOICE),
+          "15 s before", 15.0, _LEAD, "bursts", seconds_before((TID_STATIC,), (TID_DYNAMIC,)), _CHOICE),
     Claim("Figs. 17-20", "After a burst, OctopiA is stable long before TID.",
-          "200 s before", 200.0, _SECONDS, "bursts", seconds_before(_OCTOPIA_BOTH, _TID_BOTH),
+          "200 s before", 200.0, _LEAD, "bursts", seconds_before(_OCTOPIA_BOTH, _TID_BOTH),
           _FEWER_COPIES + _CAPACITY),
 )  # fmt: skip
 

@@ -22,6 +22,10 @@ SAME_MOMENT_S = 0.05
 """Two runs are stable at the same time if it differs by less than this, in seconds."""
 SHRINKING = 0.1
 """A difference shrinks if it loses at least this share of itself."""
+NO_DIFFERENCE = 5e-6
+"""Two means do not differ if they do by less than this share."""
+CALM_MS = 1000.0
+"""Delays up to this are normal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ def ratio(study: str, column: str, subjects: Sides, bases: Sides, show: Show) ->
         if not known:
             return None
         subject, base = fmean(each[0] for each in known), fmean(each[1] for each in known)
-        return Ours(show(subject, base), _over(subject, base), _joined(_spread(known, show), _left_out(alone)))
+        value = 1.0 if is_no_difference(subject, base) else _over(subject, base)
+        return Ours(show(subject, base), value, _joined(_spread(known, show), _left_out(alone)))
 
     return compute
 
@@ -129,18 +134,18 @@ def same_maximum_s(one: str, other: str) -> Compute:
     return compute
 
 
-def kept_uncongested_s(algorithm: str) -> Compute:
-    """Return the time from congestion to stability: until stable, less the time that a target link was congested."""
+def shrinking_s(algorithm: str) -> Compute:
+    """Return how long the longest queue was getting shorter before delays were normal, in seconds."""
 
     def compute(tables: Tables) -> Ours | None:
         rows = [row for row in tables.bursts if row.algorithm == algorithm]
         if not rows:
             return None
-        kept_s = [(row.stable_ms - row.congested_ms) / 1000 for row in rows if row.stable_ms is not None]
-        if not kept_s:
+        known_s = [row.shrinking_ms / 1000 for row in rows if row.shrinking_ms is not None]
+        if not known_s:
             return Ours("never stable", 0.0)
-        comment = "" if len(kept_s) == len(rows) else f"{len(rows) - len(kept_s)} of {len(rows)} runs were never stable"
-        return Ours(f"{fmean(kept_s):.1f} s", fmean(kept_s), comment)
+        never = len(rows) - len(known_s)
+        return Ours(f"{fmean(known_s):.1f} s", fmean(known_s), f"{never} of {len(rows)} never stable" if never else "")
 
     return compute
 
@@ -169,13 +174,20 @@ def is_same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME_DELAY * max(one, other)
 
 
+def is_no_difference(one: float, other: float) -> bool:
+    """Tell whether two means are so close that nothing should be read into it."""
+    return abs(_over(one, other) - 1) < NO_DIFFERENCE
+
+
 def change(more: str, less: str) -> Show:
     """Show a ratio as a change: 12.5% more, 3% less."""
 
     def show(subject: float, base: float) -> str:
         value = _over(subject, base) - 1
-        if math.isinf(value) or abs(value) < 5e-6:
-            return "no difference" if math.isfinite(value) else f"{subject:g} against 0"
+        if math.isinf(value):
+            return f"{subject:g} against 0"
+        if is_no_difference(subject, base):
+            return "no difference"
         return f"{percent(abs(value))} {more if value > 0 else less}"
 
     return show
@@ -234,14 +246,21 @@ def _one_sided(lead: int, counts: str) -> Ours:
 
 
 def _parted_ms(one: dict[int, SequenceRow], other: dict[int, SequenceRow]) -> float:
-    """Return when two curves part; the end of the shorter one if they never do."""
-    time_ms = 0.0
+    """Return when two curves part after the burst's start; the end of the shorter one if they never do.
+
+    A single point apart is no parting, and normal delays are all the same.
+    """
+    last_ms, apart_since_ms = 0.0, None
     for sequence in sorted(one.keys() & other.keys()):
-        low, high = sorted((one[sequence].delay_ms_max, other[sequence].delay_ms_max))
-        if high - low > SAME_MAXIMUM * high:
-            break
         time_ms = min(one[sequence].time_ms, other[sequence].time_ms)
-    return time_ms
+        low, high = sorted((one[sequence].delay_ms_max, other[sequence].delay_ms_max))
+        if time_ms < 0 or high <= CALM_MS or high - low <= SAME_MAXIMUM * high:
+            last_ms, apart_since_ms = max(last_ms, time_ms), None
+        elif apart_since_ms is not None:
+            break
+        else:
+            apart_since_ms = last_ms
+    return last_ms if apart_since_ms is None else apart_since_ms
 
 
 def _joined(*parts: str) -> str:

@@ -1,6 +1,7 @@
 """The whole evaluation: studies, tables, figures and the report, in one folder.
 
-What was run before in the same folder, and is not asked for now, is part of the report as well.
+A folder is for one scale and for data of one kind. What was run before in it, and is not asked for now, is part of the
+report as well: other studies, and other values of what a study varies.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from octopia.errors import UsageError
 from octopia.experiments.calibrate import describe_machine
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
@@ -30,6 +32,7 @@ from octopia.experiments.paper.tables import (
     AuditRow,
     CostRow,
     Tables,
+    key_of,
     read_csv,
     read_tables,
     write_csv,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _AUDITS = "audits.csv"
+_MANIFEST = "manifest.json"
 OVER_SOCKETS = (Name.DELIVERY, Name.BURST)
 REAL = Extent(Scale.LAPTOP, real=True)
 MEASURING = Measuring(rounds=15)
@@ -79,13 +83,15 @@ class Results:
         write_csv(folder / _AUDITS, AuditRow, self.audits)
 
     def with_study(self, tables: Tables) -> Results:
-        """Return the results with what a study gave in place of what was there."""
-        fields: Mapping[str, Any] = {
-            field.name: getattr(tables, field.name)
-            for field in dataclasses.fields(Tables)
-            if getattr(tables, field.name)
-        }
-        return dataclasses.replace(self, tables=dataclasses.replace(self.tables, **fields))
+        """Return the results with what a study gave in place of the rows for the same values of what it varies."""
+        merged: dict[str, Any] = {}
+        for field in dataclasses.fields(Tables):
+            rows = getattr(tables, field.name)
+            if rows:
+                again = {key_of(row)[0] for row in rows}
+                kept = (row for row in getattr(self.tables, field.name) if key_of(row)[0] not in again)
+                merged[field.name] = (*kept, *rows)
+        return dataclasses.replace(self, tables=dataclasses.replace(self.tables, **merged))
 
     def with_rows(self, table: str, rows: Sequence[Any], column: str) -> Results:
         """Return the results with rows in place of those of the same table that say the same in a column."""
@@ -96,28 +102,46 @@ class Results:
         """Return the results with audits in place of those of the same runs."""
         return dataclasses.replace(self, audits=(*_kept(self.audits, audits, "run"), *audits))
 
+    def without_costs(self) -> Results:
+        """Return the results without what the clock measured of the code."""
+        return dataclasses.replace(self, tables=dataclasses.replace(self.tables, costs=()))
+
 
 def _kept(before: Sequence[Any], now: Sequence[Any], column: str) -> Iterator[Any]:
     again = {getattr(row, column) for row in now}
     return (row for row in before if getattr(row, column) not in again)
 
 
-def evaluate(bench: Bench, wanted: Evaluation) -> Path:
-    """Run the studies, or what is left of them, and write the report; return its page."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What came of an evaluation: the page of its report, and the runs in which the audit found faults."""
+
+    page: Path
+    faulty: tuple[AuditRow, ...]
+
+
+def evaluate(bench: Bench, wanted: Evaluation) -> Evaluated:
+    """Run the studies, or what is left of them, and write the report."""
     started = _now()
+    before = _manifest_before(wanted)
+    manifest = manifest_of(wanted, before)
     folder = wanted.out / "tables"
     results = Results.read(folder)
+    if _studies_of(before).get(Name.DELIVERY, {}).get("commit") != manifest["commit"]:
+        # Other code may take another time.
+        results = results.without_costs()
+        results.write(folder)
+    _write_manifest(wanted, manifest)
     for name in wanted.studies:
         for latest in _parts(bench, name, wanted, results):
             # After each part, so that nothing of it is lost if the next one is stopped.
             latest.write(folder)
             results = latest
     figures = draw_all(results.tables, wanted.out / "figures")
-    manifest = manifest_of(wanted) | {"started": started, "finished": _now()}
-    (wanted.out / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-    tables = results.tables
-    _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest, tables.sensitivity, results.audits)
-    return page
+    manifest |= {"started": started, "finished": _now()}
+    _write_manifest(wanted, manifest)
+    _, page = write_report(wanted.out, results.tables, CLAIMS, figures, manifest, results.audits)
+    return Evaluated(page, tuple(row for row in results.audits if not row.is_clean))
 
 
 def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> Iterator[Results]:
@@ -157,26 +181,58 @@ def _costs(bench: Bench, study: Study, runs: Path, before: Sequence[CostRow]) ->
     return tuple(rows)
 
 
-def manifest_of(wanted: Evaluation) -> dict[str, Any]:
-    """Return what the results hang on, but for the time."""
+def _manifest_before(wanted: Evaluation) -> dict[str, Any]:
+    """Return the manifest of what the folder has, if anything; it must be of the same scale and data."""
+    path = wanted.out / _MANIFEST
+    if not path.exists():
+        return {}
+    try:
+        before = json.loads(path.read_text())
+        had = before["scale"], before["data"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"expected the manifest of an evaluation in {path}, got: {error!r}") from None
+    asked = wanted.extent.scale.value, _data_of(wanted)
+    if had != asked:
+        raise UsageError(
+            f"expected another folder for the scale {asked[0]} with {asked[1]}, got {wanted.out}, which has results of "
+            f"the scale {had[0]} with {had[1]}: choose one with --out"
+        )
+    return dict(before)
+
+
+def _write_manifest(wanted: Evaluation, manifest: Mapping[str, Any]) -> None:
+    (wanted.out / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def manifest_of(wanted: Evaluation, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the results hang on, but for the time; studies that are not run now keep what was said of them."""
     extent = wanted.extent
     seeds = "" if extent.seeds is None else f" --seeds {extent.seeds}"
     values = "".join(f" --value {value:g}" for value in extent.values)
     real = " --real" if wanted.real else ""
     study = "" if len(wanted.studies) == len(Name) else f" {wanted.studies[0]}"
-    bars = "" if wanted.market.path is None else f" --bars {Path(wanted.market.path).name}"
+    bars = "" if wanted.market.path is None else f" --bars {wanted.market.path}"
+    now = commit()
     return {
         "scale": extent.scale.value,
-        "studies": [name.value for name in wanted.studies],
-        "seeds": {name.value: _seeds(name, wanted) for name in wanted.studies},
-        "deliveries_a_point": load_study(Name.BURST, extent).deliveries_a_point,
-        "data": "a made-up market" if wanted.market.path is None else Path(wanted.market.path).name,
+        "data": _data_of(wanted),
+        "studies": _studies_of(before)
+        | {name.value: {"seeds": _seeds(name, wanted), "commit": now} for name in wanted.studies},
+        "deliveries_a_point": load_study(Name.BURST, Extent(extent.scale)).deliveries_a_point,
         "profile": find_profile("paper").assumptions(),
-        "commit": commit(),
+        "commit": now,
         "versions": versions(),
         "machine": describe_machine(),
         "again": f"octopia paper{study} --scale {extent.scale}{seeds}{values}{bars}{real}",
     }
+
+
+def _studies_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(manifest.get("studies", {}))
+
+
+def _data_of(wanted: Evaluation) -> str:
+    return wanted.market.path or "a made-up market"
 
 
 def versions() -> dict[str, str]:

@@ -78,7 +78,7 @@ def _look(bench: Bench, study: Study, folders: Mapping[str, str]) -> dict[str, F
         case Name.DELIVERY:
             found = summaries.delivering(bench, traces)
         case Name.BURST:
-            found, sequence = summaries.bursting(bench, traces, study.tau, study.deliveries_a_point)
+            found, sequence = summaries.bursting(bench, traces, study.deliveries_a_point)
             for run, folder in folders.items():
                 # How long it took by the clock, as it noted itself.
                 found[run]["seconds"] = float(bench.storage.read_json(f"{folder}/{MANIFEST}")["seconds"])
@@ -110,7 +110,6 @@ def _batches(bench: Bench, folders: Mapping[str, str]) -> Iterator[dict[str, str
 def _question(bench: Bench, study: Study, folder: str) -> dict[str, Any]:
     return {
         "study": study.name.value,
-        "tau": study.tau,
         "deliveries_a_point": study.deliveries_a_point,
         "run": _digest(bench, folder),
     }

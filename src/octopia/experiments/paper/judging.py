@@ -4,12 +4,15 @@ The rules, by what is measured:
 
 - *Ratio*: read as "so much more", the larger over the smaller as the paper has them. We agree if our "so much more" is
   between two thirds and one and a half of the paper's. A paper's 93% less is 13.3 times more for the other side.
-- *Seconds*: we agree between two thirds and one and a half of the paper's.
-- *Share*: we agree within ten percentage points; the direction is the side of one half.
+- *Lead*: one is so many seconds before the other; in runs of full size we agree between two thirds and one and a half
+  of the paper's. Smaller runs have the direction only.
+- *Duration*: likewise, but a duration has no direction, so that smaller runs cannot be compared.
+- *Share*: we agree within ten percentage points; the direction is the side of one half. None at all differs.
 - *Trend*: the paper gives no number; we agree if the trend is there.
 - *Exact*: the text must be the same.
 
-What does not agree but points the same way is of the same direction; all else differs, and so does no difference.
+What does not agree but points the same way is of the same direction; all else differs, and so does no difference. A
+number that our cost model was inferred from is no result, and has no verdict.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from octopia.experiments.paper.comparing import Compute, Ours
+from octopia.experiments.paper.sizes import sizes_of
 from octopia.experiments.paper.tables import Tables
 
 FACTOR = 1.5
@@ -28,9 +32,10 @@ POINTS = 0.1
 
 RULE = (
     "We agree with a ratio if our “so much more” is between two thirds and one and a half of the paper's, with the "
-    "larger over the smaller as in the paper; with seconds likewise; with a share of runs or messages within ten "
-    "percentage points; with a trend if it is there. What points the same way without agreeing is of the same "
-    "direction."
+    "larger over the smaller as in the paper; with seconds likewise, if runs are of full size; with a share of runs or "
+    "messages within ten percentage points; with a trend if it is there. What points the same way without agreeing is "
+    "of the same direction. How long something takes in smaller runs is not comparable, and what the cost model was "
+    "inferred from is no result."
 )
 
 
@@ -38,7 +43,8 @@ class Measure(enum.Enum):
     """What the number of a claim is."""
 
     RATIO = "ratio"
-    SECONDS = "seconds"
+    LEAD = "lead"
+    DURATION = "duration"
     SHARE = "share"
     TREND = "trend"
     EXACT = "exact"
@@ -50,6 +56,8 @@ class Verdict(enum.StrEnum):
     AGREES = "agrees"
     SAME_DIRECTION = "same direction"
     DIFFERS = "differs"
+    NOT_COMPARABLE = "not comparable"
+    ASSUMED = "assumed"
     NOT_RUN = "not run"
 
 
@@ -67,6 +75,10 @@ class Claim:
     """The table of ``Tables`` that it is computed from."""
     compute: Compute
     expected_to_differ: str = ""
+    at_most: float = math.inf
+    """A ratio that is farther from 1 than this differs, whatever its direction: the claim is that it is small."""
+    is_assumed: bool = False
+    """Whether the cost model was inferred from it."""
 
     @property
     def by_clock(self) -> bool:
@@ -85,18 +97,30 @@ class Judged:
 
 def judge(claims: Sequence[Claim], tables: Tables) -> list[Judged]:
     """Compute all claims and judge them."""
-    return [Judged(claim, ours, verdict_of(claim, ours)) for claim in claims for ours in [claim.compute(tables)]]
+    sizes = sizes_of(tables)
+    return [
+        Judged(claim, ours, verdict_of(claim, ours, full_runs=sizes[claim.study].full_runs))
+        for claim in claims
+        for ours in [claim.compute(tables)]
+    ]
 
 
-def verdict_of(claim: Claim, ours: Ours | None) -> Verdict:
-    """Judge what we found by the rules above."""
+def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:
+    """Judge what we found, in runs of full size or in smaller ones, by the rules above."""
     if ours is None:
         return Verdict.NOT_RUN
+    if claim.is_assumed:
+        return Verdict.ASSUMED
     match claim.measure:
         case Measure.RATIO:
-            return _by_factor(_more(ours.value, claim.value), _more(claim.value, claim.value))
-        case Measure.SECONDS:
-            return _by_factor(ours.value, claim.value)
+            is_small = abs(ours.value - 1) <= claim.at_most
+            found = _by_factor(_more(ours.value, claim.value), _more(claim.value, claim.value))
+            return found if is_small else Verdict.DIFFERS
+        case Measure.LEAD:
+            found = _by_factor(ours.value, claim.value)
+            return found if full_runs or found is Verdict.DIFFERS else Verdict.SAME_DIRECTION
+        case Measure.DURATION:
+            return _by_factor(ours.value, claim.value) if full_runs else Verdict.NOT_COMPARABLE
         case Measure.SHARE:
             return _by_points(ours.value, claim.value)
         case Measure.TREND:
@@ -121,6 +145,8 @@ def _by_factor(ours: float, paper: float) -> Verdict:
 
 
 def _by_points(ours: float, paper: float) -> Verdict:
+    if not ours:
+        return Verdict.DIFFERS
     if abs(ours - paper) <= POINTS:
         return Verdict.AGREES
     return Verdict.SAME_DIRECTION if (ours > 0.5) == (paper > 0.5) else Verdict.DIFFERS

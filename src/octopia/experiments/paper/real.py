@@ -16,15 +16,20 @@ import msgspec
 from octopia.errors import JobFailed
 from octopia.experiments.networked import play_on_brokers
 from octopia.experiments.paper.running import make_point, plan, run_audits
+from octopia.experiments.paper.sensitivity import write_profile
 from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import AuditRow, RealRow
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.playing.runs import TRACES, RunSpec
+from octopia.simulator.profiles import UNIT
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
 
-SIMULATED_PROFILE = "unit"
+LINKS = dataclasses.replace(
+    UNIT, name="sockets", description="every link takes 1 ms and up to 0.1 ms more", jitter_ms=0.1
+)
+"""In virtual time: as on sockets, which copy of a flood comes first is a race."""
 ENOUGH, SHORT, UNKNOWN = "enough", "short", "unknown"
 
 
@@ -46,8 +51,9 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
     real, simulated = str(place / "real"), str(place / "simulated")
     for point in study.points:
         make_point(bench, point, f"{place}/{point.folder}", market, with_truth=True)
+    profile = str(write_profile(LINKS, place))
     planned = {
-        each.run.run_id: dataclasses.replace(each, run=_real(each.run, each.point, study, place))
+        each.run.run_id: dataclasses.replace(each, run=_real(each.run, each.point, study, place, profile))
         for each in plan(bench, study, str(place))
     }
     for run in pending([each.run for each in planned.values()], real):
@@ -63,7 +69,7 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
     return RanReally(rows, tuple(_renamed(run_audits(bench, planned, str(place), "real"))))
 
 
-def _real(run: RunSpec, point: Point, study: Study, place: Path) -> RunSpec:
+def _real(run: RunSpec, point: Point, study: Study, place: Path, profile: str) -> RunSpec:
     """Return a run as it is played on real brokers: some links are slow if the study says so."""
     overlay = ""
     if study.link_rate is not None:
@@ -71,7 +77,7 @@ def _real(run: RunSpec, point: Point, study: Study, place: Path) -> RunSpec:
         links = slow_links(point.workload.scot(), host_of_burst(run.workload))
         path.write_text(overlay_text(study.name, point.workload, links, study.link_rate), encoding="utf-8")
         overlay = str(path)
-    return msgspec.structs.replace(run, uncongested=False, sample_ms=0.0, profile=SIMULATED_PROFILE, overlay=overlay)
+    return msgspec.structs.replace(run, uncongested=False, sample_ms=0.0, profile=profile, overlay=overlay)
 
 
 def _play(bench: Bench, run: RunSpec, folder: str) -> None:

@@ -43,11 +43,12 @@ _VIRTUAL = (
 )
 
 _REAL = (
-    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. Where "
-    "processors were short, they and not links may have been the bottleneck. The simulator played the same under the "
-    "profile unit, with the same slow links. The trees of TID are drawn by the copies of an advertisement that come "
-    "first: where several ways are equally short, that is a race, so that they may lead over slow links in one and "
-    "around them in the other."
+    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. "
+    "Dynamic routing was free to leave static paths in both studies. Where processors were short, they and not links "
+    "may have been the bottleneck. The simulator played the same with the same slow links, 1 ms for a link and up to "
+    "0.1 ms more, and no other costs. The trees of TID are drawn by the copies of an advertisement that come first: "
+    "where several ways are equally short, that is a race, so that they may lead over slow links in one and around "
+    "them in the other."
 )
 
 
@@ -57,7 +58,6 @@ def write_report(
     claims: Sequence[Claim],
     figures: Sequence[FigureFile],
     manifest: Mapping[str, object],
-    sensitivity: Sequence[SensitivityRow],
     audits: Sequence[AuditRow] = (),
 ) -> tuple[Path, Path]:
     """Write report.md and report.html into the folder, and return both."""
@@ -68,7 +68,7 @@ def write_report(
         *_what_was_run(tables),
         *_claims(judged, sizes_of(tables)),
         *_figures(figures, folder),
-        *_sensitivity(sensitivity),
+        *_sensitivity(tables.sensitivity),
         *_over_sockets(tables.real),
         *_audits(audits),
         *_settings(manifest),
@@ -98,9 +98,11 @@ def _counts(judged: Sequence[Judged]) -> str:
         Verdict.AGREES: "agree",
         Verdict.SAME_DIRECTION: "point in the same direction",
         Verdict.DIFFERS: "differ",
+        Verdict.NOT_COMPARABLE: "cannot be compared",
+        Verdict.ASSUMED: "our cost model was inferred from",
         Verdict.NOT_RUN: "were not run",
     }
-    return ", ".join(f"{found[verdict]} {name}" for verdict, name in names.items())
+    return ", ".join(f"{found[verdict]} {name}" for verdict, name in names.items() if found[verdict])
 
 
 def _what_was_run(tables: Tables) -> Iterator[Block]:
@@ -109,7 +111,7 @@ def _what_was_run(tables: Tables) -> Iterator[Block]:
     sizes = [size for name, size in sizes_of(tables).items() if name != "sequences"]
     yield Grid(
         ("Study", "Ours", "The paper's", "At full size"),
-        [cells(size.study, size.ran, size.paper, "yes" if size.full else "no") for size in sizes],
+        [cells(size.study, size.ran, size.paper, size.told or "yes") for size in sizes],
     )
 
 
@@ -130,7 +132,7 @@ def _claims(judged: Sequence[Judged], sizes: Mapping[str, StudySize]) -> Iterato
 def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
     claim, ours = judged.claim, judged.ours
     text = "" if ours is None else ours.text
-    notes = [] if ours is None else [ours.comment, "" if size.full else "not at full size"]
+    notes = [] if ours is None else [ours.comment, size.told]
     if any(notes):
         text += f" ({'; '.join(note for note in notes if note)})"
     return [
@@ -155,7 +157,10 @@ def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
     if not rows:
         yield Paragraph("Not run.")
         return
-    yield Paragraph("One assumption is changed at a time; a result that changes with it hangs on it.")
+    yield Paragraph(
+        "One assumption is changed at a time; a result that changes with it hangs on it. These are runs of the scale "
+        "tiny, whatever the scale of the rest: numbers are not those of the claims, and only how they move counts."
+    )
     shown = [cells(row.parameter, row.value, row.quantity, row.result) for row in rows]
     yield Grid(("Assumption", "Changed to", "Result", "Becomes"), shown)
 

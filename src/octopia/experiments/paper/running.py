@@ -189,6 +189,7 @@ def _publisher_row(planned: Planned, found: dict[str, Any], brokers: int) -> Pub
         advertisement_delay_ms=found["advertisement_delay_ms"],
         table_size_mean=found["srt_size_mean" if run.algorithm.is_tid else "clt_size_mean"],
         advertisement_messages=messages,
+        confirmation_messages=found.get("confirmation_messages", 0),
         duplicate_share=max(0, messages - needed) / messages if run.algorithm.is_tid else 0.0,
     )
 
@@ -201,7 +202,9 @@ def _subscriber_row(planned: Planned, found: dict[str, Any]) -> SubscriberRow:
         subscriptions=found["subscriptions"],
         subscription_delay_ms=found["subscription_delay_ms"],
         prt_size_mean=found["prt_size_mean"],
-        subscription_messages=found.get("subscription_messages", 0),
+        # Cluster index vectors are set as part of a subscription.
+        subscription_messages=found.get("subscription_messages", 0) + found.get("civ_set_messages", 0),
+        confirmation_messages=found.get("confirmation_messages", 0),
     )
 
 
@@ -210,6 +213,7 @@ def _delivery_row(planned: Planned, found: dict[str, Any]) -> DeliveryRow:
         subscribers=planned.point.workload.subscribers,
         algorithm=planned.run.algorithm.value,
         seed=planned.point.seed,
+        publications=planned.point.publications,
         deliveries=found["deliveries"],
         publication_delay_ms=found["delay_ms_mean"],
         publication_messages=found.get("publication_messages", 0),
@@ -230,6 +234,8 @@ def _sequence_row(planned: Planned, found: dict[str, Any], burst_ms: float) -> S
 def _burst_row(planned: Planned, found: dict[str, Any], sequence: list[SequenceRow]) -> BurstRow:
     run = planned.run
     samples = max(1.0, (found["last_ms"] - found["burst_ms"]) / run.sample_ms)
+    scot, stable = planned.point.workload.scot(), stable_ms(sequence)
+    queues = 2 * (len(scot.alinks) + len(scot.ilinks))
     return BurstRow(
         rate_per_minute=round(planned.point.value),
         algorithm=run.algorithm.value,
@@ -238,12 +244,18 @@ def _burst_row(planned: Planned, found: dict[str, Any], sequence: list[SequenceR
         deliveries=found["deliveries"],
         publication_delay_ms=found["delay_ms_mean"],
         share_below_1s=found["share_below_1000_ms"],
-        stable_ms=stable_ms(sequence),
-        queue_length_mean=found.get("waited", 0) / samples / max(1, found.get("links", 0)),
+        stable_ms=stable,
+        queue_length_mean=found["waited"] / samples / queues,
         publication_messages=found.get("publication_messages", 0),
-        congested_ms=found.get("congested", 0) * run.sample_ms,
+        shrinking_ms=None if stable is None else _shrinking_ms(found, stable, run.sample_ms),
         seconds=found["seconds"],
     )
+
+
+def _shrinking_ms(found: dict[str, Any], stable: float, sample_ms: float) -> float:
+    """Return how long, until delays were normal, the longest queue was getting shorter."""
+    until_ms = found["burst_ms"] + stable
+    return sample_ms * len([moment_ms for moment_ms in found["shrinking_ms"] if moment_ms <= until_ms])
 
 
 def stable_ms(sequence: list[SequenceRow]) -> float | None:

@@ -113,8 +113,13 @@ QUANTITIES: Mapping[Name, tuple[Quantity, ...]] = {
         Quantity(
             "burst: within a second, IDR and SPR", ratio("bursts", "share_below_1s", (DYNAMIC,), (STATIC,), shares)
         ),
+        Quantity("burst: queues, IDR beside SPR", ratio("bursts", "queue_length_mean", (DYNAMIC,), (STATIC,), _LESS)),
+        Quantity(
+            "burst: messages, IDR beside SPR", ratio("bursts", "publication_messages", (DYNAMIC,), (STATIC,), _LESS)
+        ),
         Quantity("burst: delay, TID-D beside TID-S", ratio("bursts", _DELAY, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER)),
         Quantity("burst: delay, OctopiA beside TID", ratio("bursts", _DELAY, _OCTOPIA_BOTH, _TID_BOTH, _LESS)),
+        Quantity("burst: OctopiA stable, beside TID", seconds_before(_OCTOPIA_BOTH, _TID_BOTH)),
     ),
 }
 

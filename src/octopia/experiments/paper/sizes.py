@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from octopia.experiments.paper.tables import Tables
+from octopia.experiments.paper.tables import Tables, key_of
 
+NOT_RUN = "not run"
+DELIVERY_PUBLICATIONS = 10_000
+"""The paper does not say how many it made."""
 BURST_RATES = (40_000, 60_000, 80_000, 100_000)
 BURST_PUBLICATIONS = 150_000
 """50,000 of the bursty publisher, and 1,000 of each of the 100 others."""
@@ -20,18 +23,26 @@ class StudySize:
     study: str
     ran: str
     paper: str
+    full_runs: bool
+    """Whether each run was as large as the paper's."""
     full: bool
+    """Whether all runs of the paper were run so."""
+
+    @property
+    def told(self) -> str:
+        """What to say about the size where a number is given; nothing if all is as in the paper."""
+        if self.full or self.ran == NOT_RUN:
+            return "" if self.full else NOT_RUN
+        return "runs at full size, but not all of them" if self.full_runs else "not at full size"
 
 
 def sizes_of(tables: Tables) -> dict[str, StudySize]:
     """Return the size of each study by the name of its table."""
     sizes = [
-        _counted("publishers", "publishers", [(row.publishers, row.seed) for row in tables.publishers], 100, 500),
-        _counted(
-            "subscribers", "subscribers", [(row.subscribers, row.seed) for row in tables.subscribers], 1_000, 10_000
-        ),
-        _counted("delivery", "subscribers", [(row.subscribers, row.seed) for row in tables.delivery], 1_000, 10_000),
-        _counted("costs", "subscribers", [(row.subscribers, 0) for row in tables.costs], 1_000, 10_000, seeds=False),
+        _counted("publishers", "publishers", [key_of(row) for row in tables.publishers], 100, 500),
+        _counted("subscribers", "subscribers", [key_of(row) for row in tables.subscribers], 1_000, 10_000),
+        _delivery(tables),
+        _counted("costs", "subscribers", [key_of(row) for row in tables.costs], 1_000, 10_000),
         _bursts(tables),
     ]
     return {size.study: size for size in sizes} | {"sequences": dataclasses.replace(sizes[-1], study="sequences")}
@@ -42,29 +53,42 @@ def rate_text(rate: int) -> str:
     return f"{rate // 1000}K" if rate % 1000 == 0 else f"{rate:,}"
 
 
-def _counted(
-    study: str, what: str, runs: list[tuple[int, int]], low: int, high: int, *, seeds: bool = True
-) -> StudySize:
+def _counted(study: str, what: str, keys: list[tuple[int, ...]], low: int, high: int) -> StudySize:
+    """Return the size of a study by what its runs are known by: how many clients, and a seed if they have one."""
     paper = f"{low:,} to {high:,} {what}"
-    if not runs:
-        return StudySize(study, "not run", paper, full=False)
-    least, most = min(count for count, _ in runs), max(count for count, _ in runs)
+    if not keys:
+        return StudySize(study, NOT_RUN, paper, full_runs=False, full=False)
+    least, most = min(keys)[0], max(keys)[0]
     ran = f"{least:,} {what}" if least == most else f"{least:,} to {most:,} {what}"
+    seeds = {tuple(seed) for _, *seed in keys if seed}
     if seeds:
-        ran += f", {some(len({seed for _, seed in runs}), 'seed')}"
-    return StudySize(study, ran, paper, full=least <= low and most >= high)
+        ran += f", {some(len(seeds), 'seed')}"
+    return StudySize(study, ran, paper, full_runs=least >= low, full=least == low and most >= high)
+
+
+def _delivery(tables: Tables) -> StudySize:
+    size = _counted("delivery", "subscribers", [key_of(row) for row in tables.delivery], 1_000, 10_000)
+    paper = f"{size.paper}; ours at full size has {DELIVERY_PUBLICATIONS:,} publications"
+    if not tables.delivery:
+        return dataclasses.replace(size, paper=paper)
+    fewest = min(row.publications for row in tables.delivery)
+    is_enough = fewest >= DELIVERY_PUBLICATIONS
+    return StudySize(
+        size.study, f"{size.ran}, {fewest:,} publications", paper, size.full_runs and is_enough, size.full and is_enough
+    )
 
 
 def _bursts(tables: Tables) -> StudySize:
     paper = f"{_rates(BURST_RATES)} a minute, {BURST_PUBLICATIONS:,} publications, {BURST_SEEDS} seeds"
     if not tables.bursts:
-        return StudySize("bursts", "not run", paper, full=False)
+        return StudySize("bursts", NOT_RUN, paper, full_runs=False, full=False)
     rates = sorted({row.rate_per_minute for row in tables.bursts})
     seeds = len({row.seed for row in tables.bursts})
     fewest = min(row.publications for row in tables.bursts)
     ran = f"{_rates(rates)} a minute, {fewest:,} publications, {some(seeds, 'seed')}"
-    full = set(rates) >= set(BURST_RATES) and fewest >= BURST_PUBLICATIONS and seeds >= BURST_SEEDS
-    return StudySize("bursts", ran, paper, full)
+    full_runs = fewest >= BURST_PUBLICATIONS
+    full = full_runs and set(rates) >= set(BURST_RATES) and seeds >= BURST_SEEDS
+    return StudySize("bursts", ran, paper, full_runs, full)
 
 
 def _rates(rates: Iterable[int]) -> str:

@@ -54,9 +54,7 @@ class Study:
 
     name: Name
     title: str
-    varies: str
     points: tuple[Point, ...]
-    is_full_size: bool
     deliveries_a_point: int = 5000
     """Of how many deliveries in sequence a point of a burst's curve is the longest delay."""
     link_rate: float | None = None
@@ -66,11 +64,6 @@ class Study:
     def brokers(self) -> int:
         """How many brokers the overlay has, which all points share."""
         return len(self.points[0].workload.scot().brokers)
-
-    @property
-    def tau(self) -> float:
-        """The threshold of congestion, which all runs share."""
-        return self.points[0].runs[0].tau
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,8 +99,8 @@ def read_study(path: Path, name: Name, extent: Extent) -> Study:
     chosen = sizes[_REAL if extent.real else extent.scale.value]
     seeds, link_rate = int(chosen.pop("seeds", 1)), chosen.pop("link_rate", None)
     a_point = int(chosen.pop("deliveries_a_point", 5000))
-    varies, points = _points(path, workload | chosen, run, dataclasses.replace(extent, seeds=extent.seeds or seeds))
-    return Study(name, title, varies, points, not chosen, a_point, link_rate)
+    points = _points(path, workload | chosen, run, dataclasses.replace(extent, seeds=extent.seeds or seeds))
+    return Study(name, title, points, a_point, link_rate)
 
 
 def _plain(top: Table, key: str) -> dict[str, Any]:
@@ -125,15 +118,17 @@ def _plain(top: Table, key: str) -> dict[str, Any]:
     return plain
 
 
-def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Extent) -> tuple[str, tuple[Point, ...]]:
+def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Extent) -> tuple[Point, ...]:
     several = [key for key, value in fields.items() if isinstance(value, list)]
     if len(several) != 1:
         raise InvalidFile(f"{path.name}: expected one field of [workload] with several values, got {several or 'none'}")
     (varies,) = several
+    if any(value <= 0 for value in extent.values):
+        raise UsageError(f"--value of {varies}: expected numbers above 0, got {min(extent.values):g}")
     seeds = range(extent.seeds or 1)
     runs = {seed: tuple(_runs(path, run, seed)) for seed in seeds}
     try:
-        points = tuple(
+        return tuple(
             Point(value, seed, _workload(fields | {varies: value}, seed), runs[seed])
             for value, seed in itertools.product(extent.values or fields[varies], seeds)
         )
@@ -141,7 +136,6 @@ def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Ext
         if extent.values:
             raise UsageError(f"--value of {varies}: {error}") from None
         raise InvalidFile(f"{path.name}: {error}") from None
-    return varies, points
 
 
 def _workload(fields: dict[str, Any], seed: int) -> WorkloadSpec:

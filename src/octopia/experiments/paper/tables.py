@@ -1,7 +1,8 @@
 """The tables that the studies of the paper's evaluation produce, and their CSV files.
 
-A row is one run, or one point of it. Delays are means in virtual time; what a clock measured says so. Messages are all
-those that went over links between brokers during the run. A table may be empty: that study was not run.
+A row is one run, or one point of it. Delays are means in virtual time; what a clock measured says so. Messages
+went over links between brokers, and are those of the kind that the study is about. A table may be empty: that study was
+not run.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class PublisherRow:
     advertisement_delay_ms: float
     table_size_mean: float
     advertisement_messages: int
+    confirmation_messages: int
+    """Which tell clients that what they issued is in force; the paper has none."""
     duplicate_share: float
     """Of the advertisement messages, those that were discarded: 0 to 1."""
 
@@ -53,6 +56,8 @@ class SubscriberRow:
     subscription_delay_ms: float
     prt_size_mean: float
     subscription_messages: int
+    """With those that set bits of cluster index vectors."""
+    confirmation_messages: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class DeliveryRow:
     subscribers: int
     algorithm: str
     seed: int
+    publications: int
     deliveries: int
     publication_delay_ms: float
     publication_messages: int
@@ -104,9 +110,10 @@ class BurstRow:
     stable_ms: float | None
     """From the start of the burst until delays are normal again; none if they never were."""
     queue_length_mean: float
+    """Of the output queues of all links between brokers, from the start of the burst to the last delivery."""
     publication_messages: int
-    congested_ms: float
-    """How long some target link was congested."""
+    shrinking_ms: float | None
+    """How long, until delays were normal again, the longest queue was getting shorter (CE < 1)."""
     seconds: float
     """How long the run took, by the clock of the machine."""
 
@@ -165,6 +172,11 @@ class AuditRow:
     missing: int
     unwanted: int
     duplicate: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every delivery came exactly once, and to those that wanted it."""
+        return not (self.missing or self.unwanted or self.duplicate)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
