@@ -217,18 +217,29 @@ class _DeliveryColumns:
         self._texts: dict[str, int] = {}
         self._clients = array("i")
         self._subscriptions = array("i")
+        # What the texts of a batch are in numbers, by identity: batches for the same subscriptions share their texts.
+        self._known: dict[int, tuple[Sequence[str], array[int], array[int]]] = {}
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def add(self, batch: Deliveries) -> None:
-        numbers = self._texts
-        for texts, column in ((batch.clients, self._clients), (batch.subscriptions, self._subscriptions)):
-            column.extend([numbers.setdefault(each, len(numbers)) for each in texts])
-        self._counts.append(len(batch.clients))
+        known = self._known.get(id(batch.subscriptions))
+        if known is None:
+            # With the texts themselves: as long as they are kept, no others have their identity.
+            known = batch.subscriptions, self._numbers_of(batch.clients), self._numbers_of(batch.subscriptions)
+            self._known[id(batch.subscriptions)] = known
+        _, clients, subscriptions = known
+        self._clients.extend(clients)
+        self._subscriptions.extend(subscriptions)
+        self._counts.append(len(clients))
         # What stays are six small values: the texts are in the columns.
         batch.clients = batch.subscriptions = ()
         self._batches.append(batch)
+
+    def _numbers_of(self, texts: Sequence[str]) -> array[int]:
+        numbers = self._texts
+        return array("i", [numbers.setdefault(each, len(numbers)) for each in texts])
 
     def table(self, schema: Any) -> Any:
         """Return all of them as a table."""

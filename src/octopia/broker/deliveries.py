@@ -15,7 +15,7 @@ _number_of = operator.attrgetter("number")
 _name_of = operator.attrgetter("name")
 
 
-def deliver_to(state: CommonState, publication: Copy, subscriptions: Sequence[SubscriptionId]) -> None:
+def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[SubscriptionId, ...]) -> None:
     """Queue one delivery for each client that has some of these local subscriptions, naming all of them by handle.
 
     Clients come in order of their ids, handles in order of their subscriptions.

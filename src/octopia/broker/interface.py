@@ -61,7 +61,7 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     id: PublicationId
     hop: int
     published_ms: float
-    subscriptions: Sequence[SubscriptionId]
+    subscriptions: tuple[SubscriptionId, ...]
 
 
 class Effects(msgspec.Struct):

@@ -10,12 +10,13 @@ A table keeps what the paper stores; questions of content go to the matcher behi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.messages import Version
+from octopia.broker.numbered import Numbered
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import Advertisements, Match, Subscriptions
@@ -113,11 +114,11 @@ class Clt:
 class Prt:
     """The Publication Routing Table."""
 
-    __slots__ = ("_by_number", "_entries", "_matcher")
+    __slots__ = ("_entries", "_matcher", "_numbered")
 
     def __init__(self, matcher: Subscriptions):
         self._entries: dict[SubscriptionId, PrtEntry] = {}
-        self._by_number: dict[int, SubscriptionId] = {}
+        self._numbered: Numbered[SubscriptionId] = Numbered()
         self._matcher = matcher
 
     def __len__(self) -> int:
@@ -140,16 +141,16 @@ class Prt:
     def add(self, entry: PrtEntry) -> None:
         """Store a new entry."""
         self._entries[entry.id] = entry
-        self._by_number[self._matcher.add(entry.id, entry.interest, entry.last_hop)] = entry.id
+        self._numbered.add(self._matcher.add(entry.id, entry.interest, entry.last_hop), entry.id)
 
     def remove(self, subscription: SubscriptionId) -> PrtEntry:
         """Remove and return an entry."""
-        del self._by_number[self._matcher.remove(subscription)]
+        self._numbered.remove(self._matcher.remove(subscription))
         return self._entries.pop(subscription)
 
-    def named(self, numbers: Iterable[int]) -> list[SubscriptionId]:
-        """Return the subscriptions that a match names by their numbers."""
-        return list(map(self._by_number.__getitem__, numbers))
+    def named(self, numbers: Sequence[int]) -> tuple[SubscriptionId, ...]:
+        """Return the subscriptions that a match names by their numbers; for the same numbers mostly the same tuple."""
+        return self._numbered.all(numbers)
 
     def match_many(self, publications: list[Publication]) -> list[Match]:
         """Return, for each publication, the links and the local subscriptions that want it, these in any order."""

@@ -16,11 +16,16 @@ import msgspec
 from octopia.broker.interface import Broker, Delivered, Detail, Event, Fact, Routed
 from octopia.broker.kinds import MessageKind
 from octopia.broker.messages import ClientReply, CutOff, Deliver, Publish, Refused
+from octopia.broker.numbered import Kept
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
 from octopia.simulator.profiles import Profile
 from octopia.trace import Deliveries, Row, TraceSink
 
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
+
+
+_TOLD = 65_536
+"""Of how many sets of subscriptions, of all brokers, the names are kept."""
 
 
 class Names:
@@ -31,6 +36,7 @@ class Names:
         self._issued: dict[tuple[ClientId, int], str] = {}
         self._by_id: dict[AdvertisementId | SubscriptionId, str] = {}
         self._owners: dict[AdvertisementId | SubscriptionId, str] = {}
+        self._told: Kept[tuple[SubscriptionId, ...], tuple[tuple[str, ...], tuple[str, ...]]] = Kept(_TOLD)
 
     def name(self, client: ClientId, handle: int, text: str) -> None:
         """Remember what a client's handle stands for."""
@@ -52,10 +58,14 @@ class Names:
         """Return the scenario's name of an advertisement or subscription."""
         return self._by_id[named]
 
-    def subscriptions(self, named: Sequence[SubscriptionId]) -> tuple[list[str], list[str]]:
+    def subscriptions(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the clients of some subscriptions, and what these are called in the scenario."""
-        owners, names = self._owners, self._by_id
-        return [owners[each] for each in named], [names[each] for each in named]
+        told = self._told.get(named)
+        if told is None:
+            owners, names = self._owners, self._by_id
+            told = tuple([owners[each] for each in named]), tuple([names[each] for each in named])
+            self._told.keep(named, told)
+        return told
 
     def publication(self, publication: PublicationId) -> int:
         """Return the number of a publication."""

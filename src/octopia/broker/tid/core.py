@@ -106,7 +106,7 @@ class TidBroker:
             dataclasses.replace(settings, queue_capacity=0),
             incarnation,
             srt=Srt(matchers.advertisements()),
-            prt=Prt(matchers.subscriptions),
+            prt=Prt(matchers.subscriptions()),
             unbound=Unbound(matchers.subscriptions()),
         )
 

@@ -19,20 +19,27 @@ REMEMBERED_PUBLICATIONS = 65_536
 """For how many publications an edge broker knows which of its subscriptions got them."""
 
 
-def deliver_locally(state: TidState, publication: TidPublish, matched: Sequence[BoundCopy]) -> None:
+def deliver_locally(state: TidState, publication: TidPublish, matched: tuple[BoundCopy, ...]) -> None:
     """Queue one delivery for each interested client, naming all of its matching subscriptions that lack it."""
-    local = sorted(copy.subscription for copy in matched if isinstance(copy.last_hop, ClientId))
+    local = state.kept_local.get(matched)
+    if local is None:
+        local = state.kept_local.keep(matched, local_of(matched))
     if state.is_dynamic and local:
         local = _note_delivered(state, publication, local)
     deliver_to(state, publication, local)
 
 
+def local_of(matched: Sequence[BoundCopy]) -> tuple[SubscriptionId, ...]:
+    """Return those of the subscriptions that are of local clients, by id."""
+    return tuple(sorted(copy.subscription for copy in matched if isinstance(copy.last_hop, ClientId)))
+
+
 def _note_delivered(
-    state: TidState, publication: TidPublish, subscriptions: Sequence[SubscriptionId]
-) -> list[SubscriptionId]:
+    state: TidState, publication: TidPublish, subscriptions: tuple[SubscriptionId, ...]
+) -> tuple[SubscriptionId, ...]:
     """Return those of the subscriptions that have not had the publication yet, and note that now they have."""
     before = state.delivered.get(publication.id, ())
-    new = [each for each in subscriptions if each not in before]
+    new = tuple([each for each in subscriptions if each not in before]) if before else subscriptions
     state.counters.duplicate_deliveries_dropped += len(subscriptions) - len(new)
     if new:
         state.delivered[publication.id] = (*before, *new)

@@ -6,8 +6,9 @@ import dataclasses
 
 from octopia.broker.common import CommonState
 from octopia.broker.interface import Counters
+from octopia.broker.numbered import Kept
 from octopia.broker.tid.messages import TidMessage
-from octopia.broker.tid.tables import Prt, Srt, Unbound
+from octopia.broker.tid.tables import BoundCopy, Prt, Srt, Unbound
 from octopia.ids import BrokerId, Peer, PublicationId, SubscriptionId
 from octopia.settings import Algorithm
 
@@ -33,7 +34,8 @@ class TidCounters(Counters):
 class TidState(CommonState):
     """Everything that such a broker remembers.
 
-    ``delivered`` holds, under dynamic routing, the local subscriptions that got each of the latest publications.
+    ``delivered`` holds, under dynamic routing, the local subscriptions that got each of the latest publications;
+    ``kept_local`` those of the local clients among copies that match again and again.
     """
 
     srt: Srt
@@ -41,6 +43,7 @@ class TidState(CommonState):
     unbound: Unbound
     delivered: dict[PublicationId, tuple[SubscriptionId, ...]] = dataclasses.field(default_factory=dict)
     counters: TidCounters = dataclasses.field(default_factory=TidCounters)
+    kept_local: Kept[tuple[BoundCopy, ...], tuple[SubscriptionId, ...]] = dataclasses.field(default_factory=Kept)
 
     @property
     def subscriptions_searched(self) -> int:

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from octopia.broker.numbered import Kept, Numbered
 from octopia.broker.tid.messages import Tid
 from octopia.content import Disjunction, Publication
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
@@ -109,25 +109,22 @@ class BoundCopy(msgspec.Struct, frozen=True):
     last_hop: Peer
 
 
-@dataclasses.dataclass(slots=True)
-class _Tree:
-    """The copies bound to one TID."""
-
-    matcher: Subscriptions
-    copies: dict[SubscriptionId, BoundCopy] = dataclasses.field(default_factory=dict)
-    by_number: dict[int, BoundCopy] = dataclasses.field(default_factory=dict)
-
-
 class Prt:
-    """The Publication Routing Table, with bound copies."""
+    """The Publication Routing Table, with bound copies.
 
-    __slots__ = ("_by_subscription", "_copies", "_make_matcher", "_trees")
+    All subscriptions are matched at once, however many copies of them there are and whatever these are bound to: what
+    is bound to the tree of a publication is told from the rest afterwards.
+    """
 
-    def __init__(self, make_matcher: Callable[[], Subscriptions]):
-        self._make_matcher = make_matcher
+    __slots__ = ("_by_subscription", "_copies", "_found", "_matcher", "_numbered", "_trees")
+
+    def __init__(self, matcher: Subscriptions):
+        self._matcher = matcher
+        self._numbered: Numbered[SubscriptionId] = Numbered()
         self._copies: dict[tuple[SubscriptionId, Tid], BoundCopy] = {}
-        self._trees: dict[Tid, _Tree] = {}
+        self._trees: dict[Tid, dict[SubscriptionId, BoundCopy]] = {}
         self._by_subscription: dict[SubscriptionId, dict[Tid, BoundCopy]] = {}
+        self._found: Kept[tuple[SubscriptionId, ...], dict[Tid, tuple[BoundCopy, ...]]] = Kept()
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -141,13 +138,14 @@ class Prt:
 
     def add(self, copy: BoundCopy) -> None:
         """Store a copy; no other may be bound alike."""
+        if copy.subscription not in self._by_subscription:
+            self._by_subscription[copy.subscription] = {}
+            number = self._matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)
+            self._numbered.add(number, copy.subscription)
         self._copies[copy.subscription, copy.tid] = copy
-        self._by_subscription.setdefault(copy.subscription, {})[copy.tid] = copy
-        tree = self._trees.get(copy.tid)
-        if tree is None:
-            tree = self._trees[copy.tid] = _Tree(self._make_matcher())
-        tree.copies[copy.subscription] = copy
-        tree.by_number[tree.matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)] = copy
+        self._by_subscription[copy.subscription][copy.tid] = copy
+        self._trees.setdefault(copy.tid, {})[copy.subscription] = copy
+        self._found.clear()
 
     def remove_from(self, subscription: SubscriptionId, last_hop: Peer) -> list[BoundCopy]:
         """Remove and return the copies of a subscription that came from ``last_hop``, by TID."""
@@ -158,16 +156,25 @@ class Prt:
 
     def remove_tree(self, tid: Tid) -> None:
         """Remove all copies that are bound to a TID."""
-        tree = self._trees.get(tid)
-        for copy in list(tree.copies.values()) if tree else ():
+        for copy in list(self._trees.get(tid, {}).values()):
             self._remove(copy)
 
-    def matching(self, publication: Publication, tid: Tid) -> list[BoundCopy]:
-        """Return the copies bound to ``tid`` that match ``publication``, in no particular order."""
+    def matching(self, publication: Publication, tid: Tid) -> tuple[BoundCopy, ...]:
+        """Return the copies bound to ``tid`` that match ``publication``, in no particular order.
+
+        For the same copies it is mostly the same tuple.
+        """
         tree = self._trees.get(tid)
         if tree is None:
-            return []
-        return list(map(tree.by_number.__getitem__, tree.matcher.match(publication).local))
+            return ()
+        named = self._numbered.all(self._matcher.match(publication).local)
+        by_tree = self._found.get(named)
+        if by_tree is None:
+            by_tree = self._found.keep(named, {})
+        found = by_tree.get(tid)
+        if found is None:
+            found = by_tree[tid] = tuple([tree[each] for each in named if each in tree])
+        return found
 
     def copies_of(self, subscription: SubscriptionId) -> list[BoundCopy]:
         """Return all copies of a subscription by looking it up, by TID."""
@@ -185,15 +192,16 @@ class Prt:
         return found
 
     def _remove(self, copy: BoundCopy) -> None:
+        self._found.clear()
         del self._copies[copy.subscription, copy.tid]
         copies = self._by_subscription[copy.subscription]
         del copies[copy.tid]
         if not copies:
             del self._by_subscription[copy.subscription]
+            self._numbered.remove(self._matcher.remove(copy.subscription))
         tree = self._trees[copy.tid]
-        del tree.copies[copy.subscription]
-        del tree.by_number[tree.matcher.remove(copy.subscription)]
-        if not tree.copies:
+        del tree[copy.subscription]
+        if not tree:
             del self._trees[copy.tid]
 
 

@@ -21,6 +21,7 @@ from octopia.broker.state import State
 from octopia.broker.static_routing import Wanted, route_statically
 from octopia.broker.tables import CltEntry
 from octopia.broker.tid.core import TidBroker
+from octopia.broker.tid.deliveries import local_of
 from octopia.broker.tid.messages import Tid
 from octopia.broker.tid.path_selection import Path, select_dynamically, select_statically
 from octopia.broker.tid.publishing import View as TidView
@@ -28,7 +29,7 @@ from octopia.broker.tid.state import TidState
 from octopia.broker.tid.tables import BoundCopy
 from octopia.errors import InvariantBroken
 from octopia.experiments.paper.visits import Played, Visit
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.matching import Match
 
 Step = Callable[[], object]
@@ -135,7 +136,7 @@ class TidStop:
     tid: Tid
     matched: Sequence[BoundCopy]
 
-    def match(self) -> list[BoundCopy]:
+    def match(self) -> tuple[BoundCopy, ...]:
         """Find the bound copies that match."""
         return self.state.prt.matching(self.visit.publication, self.tid)
 
@@ -152,8 +153,7 @@ class TidStop:
 
     def check(self) -> None:
         """Compare with the run."""
-        local = sorted(copy.subscription for copy in self.match() if isinstance(copy.last_hop, ClientId))
-        _expect(self.visit, "deliveries", self.visit.delivered, local)
+        _expect(self.visit, "deliveries", self.visit.delivered, local_of(self.match()))
         paths = self.select_statically()
         _expect(self.visit, "links of TID-S", self.visit.sent_to, [path.next_hop for path in paths])
         _expect(self.visit, "paths of TID-D", paths, self.select_dynamically())

@@ -46,7 +46,7 @@ class View:
 
     def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
         self.asked.append(subscriptions)
-        prt = Prt(ScanSubscriptions)
+        prt = Prt(ScanSubscriptions())
         for each in self.copies:
             prt.add(each)
         return prt.scan_for(subscriptions) if self.linear else {each: prt.copies_of(each) for each in subscriptions}

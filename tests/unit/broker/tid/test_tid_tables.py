@@ -15,7 +15,7 @@ def copy(number: int, tree: int, text: str = "x > 0", last_hop: BrokerId | Clien
 
 
 def prt_of(*copies: BoundCopy) -> Prt:
-    prt = Prt(ScanSubscriptions)
+    prt = Prt(ScanSubscriptions())
     for each in copies:
         prt.add(each)
     return prt
@@ -62,9 +62,19 @@ class TestSrt:
 class TestPrt:
     def test_matching_looks_at_content_and_tid(self):
         prt = prt_of(copy(0, 0), copy(0, 1), copy(1, 0, "x > 9"), copy(2, 0, "x > 1", RIGHT))
-        assert prt.matching(pub(x=5), tid("c.0", 0)) == [copy(0, 0), copy(2, 0, "x > 1", RIGHT)]
-        assert prt.matching(pub(x=5), tid("c.0", 1)) == [copy(0, 1)]
-        assert prt.matching(pub(x=5), tid("c.0", 2)) == []
+        assert prt.matching(pub(x=5), tid("c.0", 0)) == (copy(0, 0), copy(2, 0, "x > 1", RIGHT))
+        assert prt.matching(pub(x=5), tid("c.0", 1)) == (copy(0, 1),)
+        assert prt.matching(pub(x=5), tid("c.0", 2)) == ()
+
+    def test_what_matched_before_is_not_remembered_when_copies_change(self):
+        prt = prt_of(copy(0, 0), copy(1, 1))
+        assert prt.matching(pub(x=5), tid("c.0", 0)) == (copy(0, 0),)
+        assert prt.matching(pub(x=5), tid("c.0", 0)) is prt.matching(pub(x=5), tid("c.0", 0))
+        # The subscription is known, but was bound to another tree only.
+        prt.add(copy(1, 0))
+        assert set(prt.matching(pub(x=5), tid("c.0", 0))) == {copy(0, 0), copy(1, 0)}
+        prt.remove_from(sub_id("a.0", 0), LEFT)
+        assert prt.matching(pub(x=5), tid("c.0", 0)) == (copy(1, 0),)
 
     def test_every_matching_copy_of_one_hop_is_named(self):
         prt = prt_of(copy(0, 0), copy(1, 0), copy(2, 0))
@@ -74,7 +84,7 @@ class TestPrt:
         prt = prt_of(copy(0, 1), copy(0, 0), copy(0, 2, last_hop=RIGHT), copy(1, 0))
         assert prt.remove_from(sub_id("a.0", 0), LEFT) == [copy(0, 0), copy(0, 1)]
         assert list(prt) == [copy(0, 2, last_hop=RIGHT), copy(1, 0)]
-        assert prt.matching(pub(x=5), tid("c.0", 0)) == [copy(1, 0)]
+        assert prt.matching(pub(x=5), tid("c.0", 0)) == (copy(1, 0),)
 
     def test_remove_tree_takes_all_that_is_bound_to_it(self):
         prt = prt_of(copy(0, 0), copy(0, 1), copy(1, 0))
@@ -82,7 +92,7 @@ class TestPrt:
         prt.remove_tree(tid("c.0", 7))
         assert list(prt) == [copy(0, 1)]
         assert prt.copies_of(sub_id("a.0", 1)) == []
-        assert prt.matching(pub(x=5), tid("c.0", 0)) == []
+        assert prt.matching(pub(x=5), tid("c.0", 0)) == ()
 
     def test_looking_up_and_scanning_find_the_same_by_tid(self):
         prt = prt_of(copy(0, 2), copy(1, 0), copy(0, 0), copy(0, 1, last_hop=RIGHT))
@@ -95,7 +105,7 @@ class TestPrt:
         prt = prt_of(copy(0, 0))
         prt.remove_from(sub_id("a.0", 0), LEFT)
         prt.add(copy(0, 0, last_hop=RIGHT))
-        assert prt.matching(pub(x=1), tid("c.0", 0)) == [copy(0, 0, last_hop=RIGHT)]
+        assert prt.matching(pub(x=1), tid("c.0", 0)) == (copy(0, 0, last_hop=RIGHT),)
         assert len(prt) == 1
 
 
