@@ -33,7 +33,7 @@ def paper(
         Path | None, typer.Option(metavar="DIR", help="The folder for everything; by default out/paper/SCALE.")
     ] = None,
     bars: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Stock prices. Without: a market that is made up.")
+        Path | None, typer.Option(metavar="PATH", exists=True, help="Stock prices. Without: a market that is made up.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, whatever the scale says.")] = None,
     value: Annotated[

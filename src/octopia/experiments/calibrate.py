@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import os
-import platform
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +28,7 @@ from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running, u
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text
+from octopia.playing.provenance import describe_machine
 from octopia.runtime.process import run_loop
 from octopia.simulator.profiles import Profile
 
@@ -137,11 +136,6 @@ def calibrate_here(scale: Scale) -> Calibration:
     )
     further_us = max(0.0, (many_us - one_us) / (FAN - 1))
     return Calibration(machine, date, matching, intersecting, one_us, further_us, one_ms, two_ms, profile)
-
-
-def describe_machine() -> str:
-    """Say what this machine is."""
-    return f"{os.cpu_count()} x {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
 
 
 def fit_line(points: dict[int, float]) -> tuple[float, float]:

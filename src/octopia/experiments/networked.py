@@ -21,6 +21,7 @@ from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running
 from octopia.overlay.files import Overlay
 from octopia.playing.files import load_workload
 from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
+from octopia.playing.provenance import commit
 from octopia.playing.runs import MANIFEST, TRACE, RunSpec, identity_of, overlay_of
 from octopia.runtime.process import run_loop
 from octopia.trace import Parquet
@@ -141,6 +142,7 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
         "publications": run.publications,
         "deliveries": run.deliveries,
         "seconds": round(run.seconds, 3),
+        "commit": commit(),
         "cpu": cpu,
     }
 

@@ -177,7 +177,9 @@ def run_sweep(bench: Bench, runs: Sequence[RunSpec], folder: str) -> tuple[list[
     place = bench.storage.absolute(folder)
     left = pending(runs, place)
     done = len(runs) - len(left)
-    with bench.stages.stage(f"simulating {len(left)} runs") as tell:
+    if not left:
+        return [], done
+    with bench.stages.stage(f"simulating {len(left)} runs" + (f", {done} finished before" if done else "")) as tell:
         outcomes = sweep(bench.spark, left, place)
         failed = sum(1 for each in outcomes if each.error)
         tell(f"{failed} failed" if failed else "all finished")

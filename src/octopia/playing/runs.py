@@ -34,6 +34,7 @@ from octopia.errors import InvalidFile, UsageError
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
 from octopia.playing.files import MANIFEST as WORKLOAD
 from octopia.playing.files import Workload, absolute, fs, load_workload, locate, read_json
+from octopia.playing.provenance import commit
 from octopia.playing.simulated import Play, play_simulated
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.profiles import find_profile
@@ -215,13 +216,18 @@ def manifest_of(spec: RunSpec, run: Run, seconds: float) -> dict[str, Any]:
         "refused": len(run.recorder.refused),
         "virtual_ms": run.world.agenda.now_ms,
         "seconds": round(seconds, 3),
+        "commit": commit(),
     }
 
 
 def identity_of(spec: RunSpec) -> dict[str, Any]:
-    """Return what makes a run this run and no other: its spec, what its workload was made of, and what things cost."""
+    """Return what makes a run this run and no other: its spec, what its workload was made of, and what things cost.
+
+    Where workload, profile and overlay lie is no part of it: what they say is. So folders may be moved.
+    """
+    places = ("workload", "profile", "overlay")
     return {
-        "spec": msgspec.to_builtins(spec),
+        "spec": {key: value for key, value in msgspec.to_builtins(spec).items() if key not in places},
         "workload": read_json(f"{spec.workload}/{WORKLOAD}"),
         "profile": find_profile(spec.profile).assumptions(),
         "links": _links_of(spec),

@@ -180,7 +180,7 @@ def test_runs_are_paired_by_size_and_seed_then_averaged():
     [
         (None, 100_000.0, "only the first became stable", Verdict.SAME_DIRECTION),
         (100_000.0, None, "only the second became stable", Verdict.DIFFERS),
-        (None, None, "no difference to measure", Verdict.DIFFERS),
+        (None, None, "neither became stable first", Verdict.DIFFERS),
         (100_000.0, 140_000.0, "40.0 s after", Verdict.DIFFERS),
         (100_000.0, 99_000.0, "1.0 s before", Verdict.SAME_DIRECTION),
         (100_000.0, 99_990.0, "at the same time", Verdict.DIFFERS),

@@ -83,7 +83,7 @@ def test_axes_have_units_and_lines_have_names(tmp_path: Path):
     assert {"delay (ms)", "publishers", "OctopiA", "TID", "100", "500"} <= set(texts(delay.svg))
     [*_, burst] = draw_all(Tables(sequences=SEQUENCES[:18]), tmp_path)
     shown = texts(burst.svg)
-    assert {"time since the start (s)", "maximum delay (s)"} <= set(shown)
+    assert {"time since the burst began (s)", "maximum delay (s)"} <= set(shown)
     assert (shown.count("SPR, static"), shown.count("IDR, dynamic"), shown.count("TID-S")) == (1, 1, 0)
 
 

@@ -28,7 +28,7 @@ def test_one_value_may_be_asked_for():
     [
         (Name.BURST, -5.0, "--value of burst_per_minute: expected numbers above 0, got -5"),
         (Name.SUBSCRIBERS, 0.0, "--value of subscribers: expected numbers above 0, got 0"),
-        (Name.PUBLISHERS, 2.5, "--value of publishers: Expected `int`, got `float`"),
+        (Name.PUBLISHERS, 2.5, "--value of publishers: expected whole numbers, got 100.0, 2.5"),
     ],
 )
 def test_a_value_that_no_workload_can_have_is_blamed(name, value, problem):

@@ -81,8 +81,8 @@ _SAME_CHARGE = (
 )
 _CONFIRMATIONS = "Confirmations to clients, which the paper does not have, are not counted; the CSV tables have them. "
 _MATCHERS = (
-    "OctopiA has one index for a whole cluster. TID matches within a tree, and most trees have so few subscriptions at "
-    "a broker that they are tried one by one, in plain Python. "
+    "With both, a broker has one index of all the subscriptions that it stores: with OctopiA those of its cluster, with "
+    "TID those whose paths lead over it. "
 )
 _LOOKUP = "TID's look-up scans all stored subscriptions, so the ratio grows with their number. " + _MACHINE
 

@@ -240,7 +240,7 @@ def _left_out(alone: int) -> str:
 def _one_sided(lead: int, counts: str) -> Ours:
     """Judge where no pair had both sides stable."""
     if not lead:
-        return Ours("no difference to measure", 0.0, counts)
+        return Ours("neither became stable first", 0.0, counts)
     text = "only the first became stable" if lead > 0 else "only the second became stable"
     return Ours(text, math.copysign(math.inf, lead), counts)
 

@@ -11,13 +11,11 @@ import datetime
 import importlib.metadata
 import json
 import platform
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.errors import UsageError
-from octopia.experiments.calibrate import describe_machine
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.figures import draw_all
@@ -39,6 +37,7 @@ from octopia.experiments.paper.tables import (
     write_tables,
 )
 from octopia.playing.files import load_workload
+from octopia.playing.provenance import commit, describe_machine
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 
@@ -71,6 +70,8 @@ class Results:
 
     tables: Tables
     audits: tuple[AuditRow, ...]
+    commits: Mapping[Name, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Of which code the runs of the studies of this evaluation are; a run that was finished before keeps its own."""
 
     @classmethod
     def read(cls, folder: Path) -> Results:
@@ -137,6 +138,7 @@ def evaluate(bench: Bench, wanted: Evaluation) -> Evaluated:
             # After each part, so that nothing of it is lost if the next one is stopped.
             latest.write(folder)
             results = latest
+        manifest["studies"][name] |= {"runs_of": list(results.commits[name])}
     figures = draw_all(results.tables, wanted.out / "figures")
     manifest |= {"started": started, "finished": _now()}
     _write_manifest(wanted, manifest)
@@ -151,6 +153,7 @@ def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> It
     bench.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     ran = run_study(bench, study, str(wanted.out / "runs"), wanted.market)
     results = results.with_study(ran.tables).with_audits(ran.audits)
+    results = dataclasses.replace(results, commits={**results.commits, name: ran.commits})
     yield results
     if name is Name.DELIVERY:
         costs = _costs(bench, study, wanted.out / "runs", results.tables.costs)
@@ -246,20 +249,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def commit() -> str:
-    """Return the commit of the code, if it runs from a repository."""
-    here = Path(__file__).parent
-    try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown: not run from a repository"
-    return answer.stdout.strip()
-
-
-def _seeds(name: Name, wanted: Evaluation) -> int:
-    return len({point.seed for point in load_study(name, wanted.extent).points})
+def _seeds(name: Name, wanted: Evaluation) -> list[int]:
+    return sorted({point.seed for point in load_study(name, wanted.extent).points})
 
 
 def _now() -> str:

@@ -107,7 +107,7 @@ def _bursts(tables: Tables, folder: Path) -> list[FigureFile]:
     for rate in sorted({row.rate_per_minute for row in tables.sequences}, reverse=True):
         number = _BURST_FIGURES.get(rate)
         title = f"{'Figs. 17-20' if number is None else f'Fig. {number}'}: A burst of {rate_text(rate)} a minute"
-        figure, axes = frame("time since the start (s)", "maximum delay (s)")
+        figure, axes = frame("time since the burst began (s)", "maximum delay (s)")
         draw_curves(axes, [row for row in tables.sequences if row.rate_per_minute == rate])
         name = f"burst-{rate}-a-minute" if number is None else f"fig{number}-burst-{rate}-a-minute"
         drawn.append(_file(folder, name, title, _BURST))

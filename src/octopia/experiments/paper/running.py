@@ -30,6 +30,8 @@ from octopia.experiments.paper.tables import (
     Tables,
 )
 from octopia.playing.files import MANIFEST
+from octopia.playing.provenance import UNKNOWN
+from octopia.playing.runs import MANIFEST as RUN
 from octopia.playing.runs import TRACES, RunSpec
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Ran:
 
     tables: Tables
     audits: tuple[AuditRow, ...] = ()
+    commits: tuple[str, ...] = ()
+    """Of which code its runs are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +66,10 @@ def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     is_audited = study.name in _AUDITED
     planned = _run(bench, study, place, market, with_truth=is_audited)
     audits = tuple(run_audits(bench, planned, place, "runs")) if is_audited else ()
-    return Ran(_tables(study, planned, find(bench, study, _folders(planned, f"{place}/runs"))), audits)
+    folders = _folders(planned, f"{place}/runs")
+    noted = [bench.storage.read_json(f"{folder}/{RUN}") for folder in folders.values()]
+    commits = sorted({str(each.get("commit", UNKNOWN)) for each in noted})
+    return Ran(_tables(study, planned, find(bench, study, folders)), audits, tuple(commits))
 
 
 def run_variants(

@@ -125,6 +125,8 @@ def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Ext
     (varies,) = several
     if any(value <= 0 for value in extent.values):
         raise UsageError(f"--value of {varies}: expected numbers above 0, got {min(extent.values):g}")
+    if not varies.startswith(_BURST_PREFIX) and not all(value.is_integer() for value in extent.values):
+        raise UsageError(f"--value of {varies}: expected whole numbers, got {', '.join(map(str, extent.values))}")
     seeds = range(extent.seeds or 1)
     runs = {seed: tuple(_runs(path, run, seed)) for seed in seeds}
     try:
