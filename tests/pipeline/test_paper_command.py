@@ -7,9 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from octopia.cli import app
-from octopia.errors import UsageError
+from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper import evaluation
+from octopia.experiments.paper.running import Ran
 from octopia.experiments.paper.studies import read_study
+from octopia.experiments.paper.tables import AuditRow, Tables
 
 BURST = """
 title = "Small bursts"
@@ -78,6 +80,24 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, 
     assert (out / "figures" / "burst-30000-a-minute.svg").exists()
     assert "figures/burst-30000-a-minute.png" in report
     assert "over sockets" in report
+    assert manifest["studies"]["burst"]["seeds"] == [0]
+    assert manifest["studies"]["burst"]["runs_of"] == [manifest["commit"]]
+    # Another value joins the report; another scale has no place in it.
+    run_command("paper", "burst", "--scale", "tiny", "--value", "60000", "--out", "evaluation")
+    bursts = rows_of(out / "tables" / "bursts.csv")
+    assert [row["rate_per_minute"] for row in bursts] == ["30000", "30000", "60000", "60000"]
+    assert len(rows_of(out / "tables" / "audits.csv")) == 6
+    with pytest.raises(UsageError, match="which has results of the scale tiny with a made-up market: choose one with"):
+        run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
+
+
+def test_faults_fail_the_command_after_the_report(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    faulty = AuditRow("burst-30000-static-0", 100, 1, 0, 0)
+    monkeypatch.setattr(evaluation, "run_study", lambda *_: Ran(Tables(), (faulty,)))
+    with pytest.raises(JobFailed, match="faults in 1 runs, the first burst-30000-static-0"):
+        run_command("paper", "burst", "--out", "evaluation")
+    assert "1 missing" in (tmp_path / "evaluation" / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,8 @@ def run_sweep(bench: Bench, runs: Sequence[RunSpec], folder: str) -> tuple[list[
     left = pending(runs, place)
     done = len(runs) - len(left)
     if not left:
-        return [], done
+        # Nothing to show; what interrupted runs have left behind is removed all the same.
+        return sweep(bench.spark, left, place), done
     with bench.stages.stage(f"simulating {len(left)} runs" + (f", {done} finished before" if done else "")) as tell:
         outcomes = sweep(bench.spark, left, place)
         failed = sum(1 for each in outcomes if each.error)

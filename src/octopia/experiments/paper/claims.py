@@ -81,8 +81,8 @@ _SAME_CHARGE = (
 )
 _CONFIRMATIONS = "Confirmations to clients, which the paper does not have, are not counted; the CSV tables have them. "
 _MATCHERS = (
-    "With both, a broker has one index of all the subscriptions that it stores: with OctopiA those of its cluster, with "
-    "TID those whose paths lead over it. "
+    "With both, a broker has one index of all subscriptions that it stores: those of its cluster with OctopiA, those "
+    "whose paths lead over it with TID. "
 )
 _LOOKUP = "TID's look-up scans all stored subscriptions, so the ratio grows with their number. " + _MACHINE
 
