@@ -204,17 +204,24 @@ def mean_queue_length(trace: DataFrame) -> DataFrame:
 def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
     """How long deliveries took, in ms: one row for each ``group`` that arrived one after another (Figs. 17-20).
 
-    Deliveries of the same moment go by publication, then by subscription.
+    Deliveries of the same moment go by publication.
     """
     if group < 1:
         raise UsageError(f"expected groups of at least one delivery, got {group}")
+    start, end = F.col("start"), F.col("start") + F.col("copies")
+    sequence = F.col("sequence")
+    # A batch at the end of one group may reach into the next, or over several of them.
+    inside = F.least(end, (sequence + 1) * group) - F.greatest(start, sequence * group)
+    first, last = F.floor(start / group), F.floor((end - 1) / group)
     return (
-        _numbered(_deliveries(trace))
-        .groupBy(*_RUN, F.floor(F.col("position") / group).alias("sequence"))
+        _numbered(_batches(trace))
+        .withColumn("sequence", F.explode(F.sequence(first, last)))
+        .withColumn("inside", inside)
+        .groupBy(*_RUN, "sequence")
         .agg(
-            F.count("*").alias("deliveries"),
+            F.sum("inside").alias("deliveries"),
             _rounded(F.max("delay_ms")).alias("delay_ms_max"),
-            _rounded(F.avg("delay_ms")).alias("delay_ms_mean"),
+            _rounded(F.sum(F.col("delay_ms") * F.col("inside")) / F.sum("inside")).alias("delay_ms_mean"),
             F.min("published_ms").alias("published_ms_first"),
             F.min("time_ms").alias("time_ms_first"),
             F.max("time_ms").alias("time_ms_last"),
@@ -222,25 +229,35 @@ def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
     )
 
 
-def _numbered(deliveries: DataFrame) -> DataFrame:
-    """Give each delivery its position in its run, from 0.
+def _batches(trace: DataFrame) -> DataFrame:
+    """Count deliveries of the same publication at the same moment, which took equally long: they are far fewer."""
+    return (
+        _deliveries(trace)
+        .groupBy(*_RUN, "time_ms", "publication", "published_ms", "delay_ms")
+        .agg(F.count("*").alias("copies"))
+    )
+
+
+def _numbered(batches: DataFrame) -> DataFrame:
+    """Give each batch the position of its first delivery in its run, from 0.
 
     A window over a whole run would be sorted by one task. Here each bucket of time is a window of its own, and its
     first position is known from how many there are in the buckets before.
     """
-    bucketed = deliveries.withColumn("bucket", F.floor(F.col("time_ms") / _BUCKET_MS))
-    before = Window.partitionBy(*_RUN).orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
+    bucketed = batches.withColumn("bucket", F.floor(F.col("time_ms") / _BUCKET_MS))
+    earlier = Window.partitionBy(*_RUN).orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
     starts = (
         bucketed.groupBy(*_RUN, "bucket")
-        .agg(F.count("*").alias("inside"))
-        .select(*_RUN, "bucket", F.coalesce(F.sum("inside").over(before), F.lit(0)).alias("start"))
+        .agg(F.sum("copies").alias("inside"))
+        .select(*_RUN, "bucket", F.coalesce(F.sum("inside").over(earlier), F.lit(0)).alias("of_bucket"))
     )
     # The bucket goes first, since rows are sorted by all of this, and numbers tell them apart faster than names.
-    inside = Window.partitionBy("bucket", *_RUN).orderBy("time_ms", "publication", "subscription")
+    within = Window.partitionBy("bucket", *_RUN).orderBy("time_ms", "publication", "published_ms")
+    before = F.sum("copies").over(within.rowsBetween(Window.unboundedPreceding, -1))
     return (
-        bucketed.withColumn("place", F.row_number().over(inside))
+        bucketed.withColumn("before", F.coalesce(before, F.lit(0)))
         .join(starts, on=[*_RUN, "bucket"], how="inner")
-        .withColumn("position", F.col("start") + F.col("place") - 1)
+        .withColumn("start", F.col("of_bucket") + F.col("before"))
     )
 
 
