@@ -43,6 +43,7 @@ class IndexAndScan(RuleBasedStateMachine):
     def start(self, few: int) -> None:
         """Begin with the index at once, after a few entries, or (mostly) not at all."""
         self.number = 0
+        self.few = module_of(self.matchers).FEW
         module_of(self.matchers).FEW = few
         self.scan, self.index = SCAN.subscriptions(), self.matchers.subscriptions()
         self.scan_offers, self.index_offers = SCAN.advertisements(), self.matchers.advertisements()
@@ -97,7 +98,7 @@ class IndexAndScan(RuleBasedStateMachine):
         assert len(self.index_offers) == len(self.scan_offers)
 
     def teardown(self) -> None:
-        module_of(self.matchers).FEW = 48
+        module_of(self.matchers).FEW = self.few
 
 
 IndexAndScan.TestCase.settings = settings(max_examples=150, stateful_step_count=50)

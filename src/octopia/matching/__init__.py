@@ -5,13 +5,9 @@ entry, which is slow and obviously right; ``INDEX`` gives the same answers from 
 that was possible (``IS_COMPILED``), and plain Python elsewhere.
 """
 
-from octopia.matching import probes
-from octopia.matching.index import INDEX, IndexAdvertisements, IndexSubscriptions
+from octopia.matching.index import INDEX, IS_COMPILED, IndexAdvertisements, IndexSubscriptions
 from octopia.matching.interface import Advertisements, Match, MatcherFactory, Subscriptions
 from octopia.matching.scan import SCAN, ScanAdvertisements, ScanSubscriptions
-
-IS_COMPILED = not (probes.__file__ or "").endswith(".py")
-"""Whether the kernel of the index is machine code."""
 
 __all__ = [
     "INDEX",

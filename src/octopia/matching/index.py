@@ -22,8 +22,11 @@ from octopia.matching.numbering import Numbering
 from octopia.matching.shapes import Shape, question_of
 from octopia.matching.store import Store
 
-FEW = 48
-"""Up to so many entries, looking at each is faster than any index, and takes no memory."""
+IS_COMPILED = not (probes.__file__ or "").endswith(".py")
+"""Whether the kernel of the index is machine code."""
+
+FEW = 8 if IS_COMPILED else 48
+"""Up to so many entries each is looked at, which takes no memory, and is faster in plain Python."""
 
 MOST_LINK_SETS = 4096
 """How many sets of links are kept as tuples, ready for matches."""
