@@ -7,6 +7,7 @@ bounded: a copy that comes after very many other publications counts as new.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from octopia.broker.deliveries import deliver_to
@@ -16,7 +17,7 @@ from octopia.broker.tid.tables import BoundCopy
 from octopia.ids import ClientId, SubscriptionId
 
 REMEMBERED_PUBLICATIONS = 65_536
-"""For how many publications an edge broker knows which of its subscriptions got them."""
+"""For how many publications at least an edge broker knows which of its subscriptions got them; at most for twice."""
 
 
 def deliver_locally(state: TidState, publication: TidPublish, matched: tuple[BoundCopy, ...]) -> None:
@@ -43,6 +44,8 @@ def _note_delivered(
     state.counters.duplicate_deliveries_dropped += len(subscriptions) - len(new)
     if new:
         state.delivered[publication.id] = (*before, *new)
-    if len(state.delivered) > REMEMBERED_PUBLICATIONS:
-        del state.delivered[next(iter(state.delivered))]
+    if len(state.delivered) >= 2 * REMEMBERED_PUBLICATIONS:
+        # Many at once: finding the first key of a dictionary takes the longer the more were removed before it.
+        for oldest in list(itertools.islice(state.delivered, REMEMBERED_PUBLICATIONS)):
+            del state.delivered[oldest]
     return new
