@@ -81,8 +81,8 @@ _SAME_CHARGE = (
 )
 _CONFIRMATIONS = "Confirmations to clients, which the paper does not have, are not counted; the CSV tables have them. "
 _MATCHERS = (
-    "With both, a broker has one index of all subscriptions that it stores: those of its cluster with OctopiA, those "
-    "whose paths lead over it with TID. "
+    "With both, a broker has one index of all subscriptions that it stores. OctopiA's is done with a link at its first "
+    "hit; TID needs every subscription that matches, and then those that are bound to the publication's tree. "
 )
 _LOOKUP = "TID's look-up scans all stored subscriptions, so the ratio grows with their number. " + _MACHINE
 
