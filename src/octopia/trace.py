@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
+from octopia.broker.numbered import Kept
 from octopia.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ INTEGERS = ("publication", "queue_length", "hop")
 FLOATS = ("published_ms", "time_ms", "match_us", "select_us", "value")
 _PARQUET_BATCH = 50_000
 _DELIVERIES_BATCH = 500_000
+_KNOWN_TEXTS = 65_536
 _KIND, _EVENT, _LINK = "publication", "deliver", "client"
 """What all rows about deliveries say."""
 
@@ -217,22 +219,16 @@ class _DeliveryColumns:
         self._texts: dict[str, int] = {}
         self._clients = array("i")
         self._subscriptions = array("i")
-        # What the texts of a batch are in numbers, by identity: batches for the same subscriptions share their texts.
-        self._known: dict[int, tuple[Sequence[str], array[int], array[int]]] = {}
+        # What texts are in numbers: batches for the same subscriptions share their texts.
+        self._known: Kept[Sequence[str], array[int]] = Kept(_KNOWN_TEXTS)
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def add(self, batch: Deliveries) -> None:
-        known = self._known.get(id(batch.subscriptions))
-        if known is None:
-            # With the texts themselves: as long as they are kept, no others have their identity.
-            known = batch.subscriptions, self._numbers_of(batch.clients), self._numbers_of(batch.subscriptions)
-            self._known[id(batch.subscriptions)] = known
-        _, clients, subscriptions = known
-        self._clients.extend(clients)
-        self._subscriptions.extend(subscriptions)
-        self._counts.append(len(clients))
+        self._clients.extend(self._known.of(batch.clients, self._numbers_of))
+        self._subscriptions.extend(self._known.of(batch.subscriptions, self._numbers_of))
+        self._counts.append(len(batch.clients))
         # What stays are six small values: the texts are in the columns.
         batch.clients = batch.subscriptions = ()
         self._batches.append(batch)

@@ -13,3 +13,32 @@ SMALL = WorkloadSpec(
     seed=3,
 )
 """Six brokers and 300 publications: enough for every rule, and fast."""
+
+BURST_STUDY = """
+title = "Small bursts"
+[workload]
+tree = "path:3"
+clusters = 2
+publishers = 4
+publications = 5
+subscribers = 40
+selectivity = 0.5
+meaning = "publishers"
+[workload.burst]
+publications = 40
+share = 0.1
+start_ms = 500
+per_minute = [60000]
+[run]
+algorithm = ["static", "dynamic"]
+profile = "paper"
+sample_ms = 10.0
+[tiny]
+[laptop]
+[paper]
+[real]
+burst_publications = 20
+burst_per_minute = [6000]
+link_rate = 50.0
+"""
+"""An experiment file like that of the burst study, which takes seconds."""

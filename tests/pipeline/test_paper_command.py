@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from small import BURST_STUDY
 from typer.testing import CliRunner
 
 from octopia.cli import app
@@ -13,39 +14,11 @@ from octopia.experiments.paper.running import Ran
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.tables import AuditRow, Tables
 
-BURST = """
-title = "Small bursts"
-[workload]
-tree = "path:3"
-clusters = 2
-publishers = 4
-publications = 5
-subscribers = 40
-selectivity = 0.5
-meaning = "publishers"
-[workload.burst]
-publications = 40
-share = 0.1
-start_ms = 500
-per_minute = [60000, 30000]
-[run]
-algorithm = ["static", "dynamic"]
-profile = "paper"
-sample_ms = 10.0
-[tiny]
-[laptop]
-[paper]
-[real]
-burst_publications = 20
-burst_per_minute = [6000]
-link_rate = 50.0
-"""
-
 
 @pytest.fixture
 def small_studies(monkeypatch, tmp_path):
     """Every study is a small burst, and none is repeated under other assumptions."""
-    (tmp_path / "study.toml").write_text(BURST)
+    (tmp_path / "study.toml").write_text(BURST_STUDY)
     monkeypatch.setattr(
         evaluation, "load_study", lambda name, extent: read_study(tmp_path / "study.toml", name, extent)
     )

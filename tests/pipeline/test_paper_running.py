@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 
 import pytest
+from small import BURST_STUDY
 
 from octopia.content import intersects
 from octopia.errors import UsageError
@@ -11,13 +12,12 @@ from octopia.experiments.paper import finding, real
 from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
 from octopia.experiments.paper.running import run_study, run_variants, stable_ms
-from octopia.experiments.paper.sensitivity import write_profile
 from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.tables import SequenceRow
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
 from octopia.playing.files import load_workload
-from octopia.simulator.profiles import PAPER
+from octopia.simulator.profiles import PAPER, write_profile
 
 SMALL = Market(symbols=30, days=10)
 PUBLISHERS = """
@@ -32,29 +32,6 @@ publishers = [5]
 algorithm = ["dynamic", "tid-static"]
 profile = "paper"
 detail = "hops"
-[tiny]
-[laptop]
-[paper]
-"""
-BURST = """
-title = "small"
-[workload]
-tree = "path:3"
-clusters = 2
-publishers = 4
-publications = 5
-subscribers = 40
-selectivity = 0.5
-meaning = "publishers"
-[workload.burst]
-publications = 40
-share = 0.1
-start_ms = 500
-per_minute = [60000]
-[run]
-algorithm = ["static", "dynamic"]
-profile = "paper"
-sample_ms = 10.0
 [tiny]
 [laptop]
 [paper]
@@ -84,7 +61,7 @@ def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch)
 
 @pytest.fixture(scope="module")
 def burst(bench, tmp_path_factory):
-    study = study_of(BURST, Name.BURST, tmp_path_factory.mktemp("burst"))
+    study = study_of(BURST_STUDY, Name.BURST, tmp_path_factory.mktemp("burst"))
     return study, run_study(bench, study, "studies", SMALL)
 
 

@@ -7,7 +7,7 @@ kept, and whoever makes something of it can keep that, too, by the identity of t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 MOST_KEPT = 4096
@@ -58,18 +58,17 @@ class Kept(Generic[K, V]):
         # With the object itself: as long as it is kept, no other has its identity.
         self._made: dict[int, tuple[K, V]] = {}
 
-    def get(self, thing: K) -> V | None:
-        """Return what was made of this very object, if that is known."""
-        made = self._made.get(id(thing))
-        return None if made is None else made[1]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._made.clear()
-
-    def keep(self, thing: K, made: V) -> V:
-        """Remember what was made of an object, and return it."""
+    def of(self, thing: K, make: Callable[[K], V]) -> V:
+        """Return what was made of this very object, or make it now."""
+        known = self._made.get(id(thing))
+        if known is not None:
+            return known[1]
+        made = make(thing)
         if len(self._made) >= self._most:
             self._made.clear()
         self._made[id(thing)] = thing, made
         return made
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._made.clear()

@@ -143,3 +143,13 @@ def _read_profile(path: Path) -> Profile:
     )
     table.finish()
     return profile
+
+
+def write_profile(profile: Profile, folder: Path) -> Path:
+    """Write a profile as a file that runs can name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{profile.name}.toml"
+    costs = profile.assumptions().items()
+    lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in costs]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path.absolute()

@@ -23,7 +23,6 @@ from octopia.trace import Deliveries, Row, TraceSink
 
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
 
-
 _TOLD = 65_536
 """Of how many sets of subscriptions, of all brokers, the names are kept."""
 
@@ -60,12 +59,11 @@ class Names:
 
     def subscriptions(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the clients of some subscriptions, and what these are called in the scenario."""
-        told = self._told.get(named)
-        if told is None:
-            owners, names = self._owners, self._by_id
-            told = tuple([owners[each] for each in named]), tuple([names[each] for each in named])
-            self._told.keep(named, told)
-        return told
+        return self._told.of(named, self._tell)
+
+    def _tell(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        owners, names = self._owners, self._by_id
+        return tuple([owners[each] for each in named]), tuple([names[each] for each in named])
 
     def publication(self, publication: PublicationId) -> int:
         """Return the number of a publication."""

@@ -59,11 +59,10 @@ def test_not_more_is_kept_than_allowed(monkeypatch):
 def test_what_was_made_is_found_by_identity():
     kept, one = Kept(most=2), (1, 2)
     equal = one[:1] + one[1:]
-    assert kept.keep(one, "made") == "made"
-    assert kept.get(one) == "made"
-    assert kept.get(equal) is None
-    kept.keep(equal, "other")
-    kept.keep((3,), "third")
-    assert kept.get(one) is None
+    assert kept.of(one, lambda _: "made") == "made"
+    assert kept.of(one, lambda _: "again") == "made"
+    assert kept.of(equal, lambda _: "other") == "other"
+    kept.of((3,), lambda _: "third")
+    assert kept.of(one, lambda _: "anew") == "anew"
     kept.clear()
-    assert kept.get(equal) is None
+    assert kept.of(one, sum) == 3

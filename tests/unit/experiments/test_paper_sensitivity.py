@@ -3,8 +3,8 @@
 import pytest
 
 from octopia.experiments.paper.names import Name
-from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS, write_profile
-from octopia.simulator.profiles import PAPER, find_profile
+from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS
+from octopia.simulator.profiles import PAPER, find_profile, write_profile
 
 
 def test_every_study_has_results_and_variations_to_try():

@@ -22,9 +22,7 @@ REMEMBERED_PUBLICATIONS = 65_536
 
 def deliver_locally(state: TidState, publication: TidPublish, matched: tuple[BoundCopy, ...]) -> None:
     """Queue one delivery for each interested client, naming all of its matching subscriptions that lack it."""
-    local = state.kept_local.get(matched)
-    if local is None:
-        local = state.kept_local.keep(matched, local_of(matched))
+    local = state.kept_local.of(matched, local_of)
     if state.is_dynamic and local:
         local = _note_delivered(state, publication, local)
     deliver_to(state, publication, local)

@@ -168,9 +168,7 @@ class Prt:
         if tree is None:
             return ()
         named = self._numbered.all(self._matcher.match(publication).local)
-        by_tree = self._found.get(named)
-        if by_tree is None:
-            by_tree = self._found.keep(named, {})
+        by_tree = self._found.of(named, _nothing_yet)
         found = by_tree.get(tid)
         if found is None:
             found = by_tree[tid] = tuple([tree[each] for each in named if each in tree])
@@ -203,6 +201,10 @@ class Prt:
         del tree[copy.subscription]
         if not tree:
             del self._trees[copy.tid]
+
+
+def _nothing_yet(_: tuple[SubscriptionId, ...]) -> dict[Tid, tuple[BoundCopy, ...]]:
+    return {}
 
 
 class UnboundSubscription(msgspec.Struct, frozen=True):

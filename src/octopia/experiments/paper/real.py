@@ -16,12 +16,11 @@ import msgspec
 from octopia.errors import JobFailed
 from octopia.experiments.networked import play_on_brokers
 from octopia.experiments.paper.running import make_point, plan, run_audits
-from octopia.experiments.paper.sensitivity import write_profile
 from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import AuditRow, RealRow
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.playing.runs import TRACES, RunSpec
-from octopia.simulator.profiles import UNIT
+from octopia.simulator.profiles import UNIT, write_profile
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 
 from octopia.errors import JobFailed
+from octopia.experiments.paper.comparing import CALM_MS
 from octopia.experiments.paper.finding import Found, audit, find
 from octopia.experiments.paper.names import Name
 from octopia.experiments.paper.studies import Point, Study
@@ -37,8 +38,6 @@ from octopia.playing.runs import TRACES, RunSpec
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
 
-CALM_MS = 1000.0
-"""What delays are normal again."""
 _AUDITED = (Name.DELIVERY, Name.BURST)
 
 

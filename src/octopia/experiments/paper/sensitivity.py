@@ -30,7 +30,7 @@ from octopia.experiments.paper.tables import (
     TID_STATIC,
     SensitivityRow,
 )
-from octopia.simulator.profiles import PAPER, Profile
+from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
@@ -137,13 +137,3 @@ def vary(bench: Bench, name: Name, out: Path, market: Market) -> list[Sensitivit
             found = "nothing to compare" if ours is None else ours.text
             rows.append(SensitivityRow(each.assumption, each.changed_to, quantity.text, found))
     return rows
-
-
-def write_profile(profile: Profile, folder: Path) -> Path:
-    """Write a profile as a file that runs can name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{profile.name}.toml"
-    costs = profile.assumptions().items()
-    lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in costs]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path.absolute()

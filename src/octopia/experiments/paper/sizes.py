@@ -31,8 +31,10 @@ class StudySize:
     @property
     def told(self) -> str:
         """What to say about the size where a number is given; nothing if all is as in the paper."""
-        if self.full or self.ran == NOT_RUN:
-            return "" if self.full else NOT_RUN
+        if self.full:
+            return ""
+        if self.ran == NOT_RUN:
+            return NOT_RUN
         return "runs at full size, but not all of them" if self.full_runs else "not at full size"
 
 
