@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from octopia.cli import app
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper import evaluation
+from octopia.experiments.paper.names import Name
 from octopia.experiments.paper.running import Ran
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.tables import AuditRow, Tables
@@ -71,6 +72,28 @@ def test_faults_fail_the_command_after_the_report(run_command, small_studies, tm
     with pytest.raises(JobFailed, match="faults in 1 runs, the first burst-30000-static-0"):
         run_command("paper", "burst", "--out", "evaluation")
     assert "1 missing" in (tmp_path / "evaluation" / "report.md").read_text()
+
+
+def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run_study(bench, study, folder, market):
+        if study.name is Name.SUBSCRIBERS:
+            raise JobFailed("no memory")
+        return Ran(Tables(), (AuditRow(f"{study.name}-1", 100, 0, 0, 0),), ("abc",))
+
+    monkeypatch.setattr(evaluation, "run_study", run_study)
+    monkeypatch.setattr(evaluation, "measure_costs", lambda *_: ())
+    monkeypatch.setattr(evaluation, "load_workload", lambda *_: None)
+    with pytest.raises(JobFailed, match=r"got 1 of 4 that did not \(subscribers: no memory\)"):
+        run_command("paper", "--out", "evaluation")
+    out = tmp_path / "evaluation"
+    assert [row["run"] for row in rows_of(out / "tables" / "audits.csv")] == ["publishers-1", "delivery-1", "burst-1"]
+    studies = json.loads((out / "manifest.json").read_text())["studies"]
+    assert studies["subscribers"]["failed"] == "no memory"
+    assert "runs_of" not in studies["subscribers"]
+    assert studies["burst"]["runs_of"] == ["abc"]
+    assert "no memory" in (out / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

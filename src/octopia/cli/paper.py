@@ -67,6 +67,12 @@ def paper(
         done = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
     page = done.page
     console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
+    if done.failed:
+        told = "; ".join(f"{name}: {error}" for name, error in done.failed.items())
+        raise JobFailed(
+            f"expected every study to come to its end, got {len(done.failed)} of {len(names)} that did not ({told}); "
+            "what is finished is kept, and the same command goes on"
+        )
     if done.faulty:
         raise JobFailed(
             f"expected every delivery once, but the audit found faults in {len(done.faulty)} runs, the first "

@@ -13,6 +13,11 @@ def test_every_study_has_results_and_variations_to_try():
         assert len([each for each in VARIATIONS if name in each.studies]) >= 5
 
 
+def test_every_assumption_of_the_profile_is_varied():
+    varied = set().union(*(each.costs for each in VARIATIONS))
+    assert varied == PAPER.assumptions().keys() - {"name", "description"}
+
+
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda each: each.name)
 def test_a_variation_changes_what_it_says_and_nothing_else(variation, tmp_path):
     path = write_profile(variation.profile(), tmp_path)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octopia.errors import UsageError
+from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.figures import draw_all
@@ -115,14 +115,20 @@ def _kept(before: Sequence[Any], now: Sequence[Any], column: str) -> Iterator[An
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What came of an evaluation: the page of its report, and the runs in which the audit found faults."""
+    """What came of an evaluation: the page of its report, and what went wrong."""
 
     page: Path
     faulty: tuple[AuditRow, ...]
+    """The runs in which the audit found faults."""
+    failed: Mapping[Name, JobFailed] = dataclasses.field(default_factory=dict)
+    """The studies that did not come to their end, with why."""
 
 
 def evaluate(bench: Bench, wanted: Evaluation) -> Evaluated:
-    """Run the studies, or what is left of them, and write the report."""
+    """Run the studies, or what is left of them, and write the report.
+
+    A study that fails keeps nobody from the others: what it has is in the report, and it goes on when asked for again.
+    """
     started = _now()
     before = _manifest_before(wanted)
     manifest = manifest_of(wanted, before)
@@ -133,17 +139,23 @@ def evaluate(bench: Bench, wanted: Evaluation) -> Evaluated:
         results = results.without_costs()
         results.write(folder)
     _write_manifest(wanted, manifest)
+    failed: dict[Name, JobFailed] = {}
     for name in wanted.studies:
-        for latest in _parts(bench, name, wanted, results):
-            # After each part, so that nothing of it is lost if the next one is stopped.
-            latest.write(folder)
-            results = latest
-        manifest["studies"][name] |= {"runs_of": list(results.commits[name])}
+        try:
+            for latest in _parts(bench, name, wanted, results):
+                # After each part, so that nothing of it is lost if the next one is stopped.
+                latest.write(folder)
+                results = latest
+        except JobFailed as error:
+            failed[name] = error
+            manifest["studies"][name] |= {"failed": str(error)}
+        if name in results.commits:
+            manifest["studies"][name] |= {"runs_of": list(results.commits[name])}
     figures = draw_all(results.tables, wanted.out / "figures")
     manifest |= {"started": started, "finished": _now()}
     _write_manifest(wanted, manifest)
     _, page = write_report(wanted.out, results.tables, CLAIMS, figures, manifest, results.audits)
-    return Evaluated(page, tuple(row for row in results.audits if not row.is_clean))
+    return Evaluated(page, tuple(row for row in results.audits if not row.is_clean), failed)
 
 
 def _parts(bench: Bench, name: Name, wanted: Evaluation, results: Results) -> Iterator[Results]:

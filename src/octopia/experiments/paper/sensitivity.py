@@ -62,22 +62,33 @@ class Quantity:
 
 
 _SETUP = (Name.PUBLISHERS, Name.SUBSCRIBERS)
+_QUIET = (*_SETUP, Name.DELIVERY)
 _TRAFFIC = (Name.DELIVERY, Name.BURST)
 
 VARIATIONS = (
     Variation("as-assumed", AS_ASSUMED, "as the profile says", {}, tuple(Name)),
     Variation("slow-messages", "a message at a broker, 60 µs", "600 µs", {"message_us": 600.0}, tuple(Name)),
-    Variation("far-brokers", "delay of a link, 0.15 ms", "1.5 ms", {"link_delay_ms": 1.5}, (*_SETUP, Name.DELIVERY)),
+    Variation("far-brokers", "delay of a link, 0.15 ms", "1.5 ms", {"link_delay_ms": 1.5}, _QUIET),
     Variation("one-machine", "delay on one machine, 0.05 ms", "0.15 ms", {"same_machine_delay_ms": 0.15}, _SETUP),
+    Variation("far-clients", "delay of a client, 0.05 ms", "0.5 ms", {"client_delay_ms": 0.5}, _QUIET),
+    Variation("more-machines", "7 machines", "one for each broker", {"machines": 0}, _QUIET),
     Variation("steady-links", "jitter, 0.1 ms", "none", {"jitter_ms": 0.0}, tuple(Name)),
     Variation("slow-tables", "an entry of CLT or SRT, 0.2 µs", "2 µs", {"intersect_per_entry_us": 2.0}, _SETUP),
     Variation(
         "free-matching", "a subscription, 0.1 µs", "nothing", {"match_per_subscription_us": 0.0}, (Name.DELIVERY,)
     ),
     Variation("slow-matching", "a subscription, 0.1 µs", "1 µs", {"match_per_subscription_us": 1.0}, _TRAFFIC),
+    Variation(
+        "slow-publications",
+        "a publication at a broker, 20 µs to match and 5 µs to select links",
+        "200 µs and 50 µs",
+        {"match_us": 200.0, "select_us": 50.0},
+        _TRAFFIC,
+    ),
     Variation("slow-search", "an entry searched, 0.05 µs", "1 µs", {"search_per_entry_us": 1.0}, (Name.BURST,)),
     Variation("fast-links", "sending, 3,000 µs", "1,000 µs", {"send_us": 1000.0}, _TRAFFIC),
     Variation("slow-links", "sending, 3,000 µs", "4,500 µs", {"send_us": 4500.0}, _TRAFFIC),
+    Variation("narrow-links", "bandwidth, 1,000 Mbit/s", "10 Mbit/s", {"bandwidth_mbit_s": 10.0}, _TRAFFIC),
     Variation(
         "slow-brokers",
         "the bottleneck: sending, 3,000 µs",
