@@ -36,7 +36,7 @@ from octopia.scenario import (
     UnsubscribeItem,
 )
 from octopia.simulator.record import Names, Recorder
-from octopia.simulator.run import hop_limit_of
+from octopia.simulator.script import hop_limit_of
 
 
 class Player:
