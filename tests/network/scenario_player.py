@@ -9,7 +9,7 @@ from typing import assert_never
 from raw_client import RawClient
 from rest import overlay_at_rest
 
-from octopia.broker import BrokerSettings, Detail, Verdict
+from octopia.broker import BrokerSettings, Detail, Verdict, hop_limit_of
 from octopia.broker.interface import Event
 from octopia.broker.messages import (
     AdvertiseRequest,
@@ -36,7 +36,6 @@ from octopia.scenario import (
     UnsubscribeItem,
 )
 from octopia.simulator.record import Names, Recorder
-from octopia.simulator.script import hop_limit_of
 
 
 class Player:
@@ -44,7 +43,8 @@ class Player:
 
     def __init__(self, scenario: Scenario):
         self._scenario = scenario
-        settings = BrokerSettings(scenario.routing, hop_limit=hop_limit_of(scenario), detail=Detail.HOPS)
+        hop_limit = hop_limit_of(scenario.overlay.scot, scenario.routing.algorithm)
+        settings = BrokerSettings(scenario.routing, hop_limit, detail=Detail.HOPS)
         self.overlay = Overlay(dataclasses.replace(scenario.overlay, routing=scenario.routing), settings)
         self.names = Names()
         self.recorder = Recorder(self.names)

@@ -2,7 +2,7 @@
 
 from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.core import OctopiaBroker
-from octopia.broker.factory import make_broker
+from octopia.broker.factory import hop_limit_of, make_broker
 from octopia.broker.interface import (
     ALL_CLASSES,
     CONTROL_ONLY,
@@ -45,5 +45,6 @@ __all__ = [
     "Placed",
     "Routed",
     "Verdict",
+    "hop_limit_of",
     "make_broker",
 ]

@@ -1,4 +1,4 @@
-"""Which class of broker runs an algorithm."""
+"""Which class of broker runs an algorithm, and how far its publications go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker
 from octopia.broker.tid.core import TidBroker
 from octopia.matching import INDEX, MatcherFactory
+from octopia.overlay import Scot
 from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.settings import Algorithm
+
+
+def hop_limit_of(scot: Scot, algorithm: Algorithm) -> int:
+    """Return the hops that no publication exceeds by right: the overlay's bound, or the longest tree of a flood."""
+    return len(scot.brokers) if algorithm.is_tid else scot.hop_bound
 
 
 def make_broker(

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from octopia.broker import Broker, BrokerSettings, Effects, make_broker
+from octopia.broker import Broker, BrokerSettings, Effects, hop_limit_of, make_broker
 from octopia.errors import ClosedByPeer, InvalidOverlay, PeerError, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import Hello
@@ -48,9 +48,10 @@ QUEUE_CAPACITY = 4096
 
 def default_settings(overlay: Overlay) -> BrokerSettings:
     """Return the settings of brokers on the network: queues are bounded, and no path is longer than the overlay's."""
-    if overlay.routing.algorithm.is_tid:
-        return BrokerSettings(routing=overlay.routing)
-    return BrokerSettings(overlay.routing, hop_limit=overlay.scot.hop_bound, queue_capacity=QUEUE_CAPACITY)
+    algorithm = overlay.routing.algorithm
+    # TID-based routing has no classes, and could deadlock.
+    capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
+    return BrokerSettings(overlay.routing, hop_limit_of(overlay.scot, algorithm), queue_capacity=capacity)
 
 
 def _check_delays(overlay: Overlay, broker: BrokerId) -> None:

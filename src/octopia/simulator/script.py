@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import assert_never
 
-from octopia.broker import Broker, BrokerSettings, Detail, Fact, Routed, Verdict
+from octopia.broker import Broker, BrokerSettings, Detail, Fact, Routed, Verdict, hop_limit_of
 from octopia.broker.interface import Delivered
 from octopia.broker.messages import (
     AdvertiseRequest,
@@ -51,12 +51,6 @@ _CUT_OFF = "it was cut off, since it was too slow"
 
 _RETRANSMIT_MS = 200.0
 """Simulated links lose single frames; connections of the network do not."""
-
-
-def hop_limit_of(scenario: Scenario) -> int:
-    """Return the hops that no publication exceeds by right: the overlay's bound, or the longest tree of a flood."""
-    scot = scenario.overlay.scot
-    return len(scot.brokers) if scenario.routing.algorithm.is_tid else scot.hop_bound
 
 
 def _environment_of(scenario: Scenario, profile: Profile, seed: int) -> Environment:
@@ -141,7 +135,7 @@ class Script:
         detail = max(telling.detail, Detail.HOPS if telling.keep else Detail.DELIVERIES)
         settings = BrokerSettings(
             scenario.routing,
-            hop_limit=hop_limit_of(scenario),
+            hop_limit=hop_limit_of(scot, scenario.routing.algorithm),
             queue_capacity=scenario.simulator.queue_capacity,
             client_queue_limit=scenario.simulator.client_queue_limit,
             delivers_together=not telling.keep and self._clients_are_never_slow(),
