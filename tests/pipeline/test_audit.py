@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from trace_frames import fact, frame_of, play, table
 
 from octopia.errors import InvalidData
-from octopia.pipeline.audit import activity, audit, summary
+from octopia.pipeline.audit import activity, audit, doubtful, summary
 from octopia.pipeline.schemas import FAULTS, ISSUED, MATCHES
 from octopia.settings import Algorithm
 from octopia.trace import Row
@@ -165,6 +165,13 @@ def test_exactly_the_planted_faults_are_found(spark: SparkSession, traces: dict[
     # Subscriptions that nobody knows have no number, so several of them may look the same.
     assert set(found) == expected
     assert len([fault for fault in found if fault[3] is not None]) == len({f for f in expected if f[3] is not None})
+
+    # The publications with faults are the doubtful ones, no more and no fewer; to compare those finds all faults.
+    doubts = doubtful(trace, truth_frame(spark), subscriptions_frame(spark)).persist()
+    assert sorted(map(tuple, doubts.collect())) == sorted({(fault[2], fault[1]) for fault in expected})
+    again = audit(trace, truth_frame(spark), subscriptions_frame(spark), only=doubts)
+    assert Counter(tuple(row) for row in again.collect()) == Counter(found)
+    doubts.unpersist()
 
     counted = {row["run_id"]: tuple(row.values())[2:] for row in summary(activity(trace), faults)}
     assert counted == {
