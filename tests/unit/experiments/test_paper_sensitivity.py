@@ -2,8 +2,9 @@
 
 import pytest
 
-from octopia.experiments.paper.names import Name
-from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS
+from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS, without_repetition
+from octopia.experiments.paper.studies import Extent, load_study
 from octopia.simulator.profiles import PAPER, find_profile, write_profile
 
 
@@ -25,3 +26,10 @@ def test_a_variation_changes_what_it_says_and_nothing_else(variation, tmp_path):
     changed = {key for key in paper.keys() | read.keys() if paper.get(key) != read.get(key)}
     assert changed - {"name", "description"} == set(variation.costs)
     assert bool(variation.costs) == (variation.name != "as-assumed")
+
+
+def test_dynamic_routing_on_static_paths_is_not_run_again():
+    runs = {name: without_repetition(load_study(name, Extent(Scale.TINY))).points[0].runs for name in Name}
+    assert [run.algorithm for run in runs[Name.DELIVERY]] == ["static", "tid-static"]
+    assert [run.algorithm for run in runs[Name.BURST]] == ["static", "dynamic", "tid-static", "tid-dynamic"]
+    assert [run.algorithm for run in runs[Name.PUBLISHERS]] == ["dynamic", "tid-static"]
