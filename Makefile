@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# One more than the two cores of the smallest machine: many tests wait for other processes.
-WORKERS ?= 3
+# Twice the two cores of the smallest machine: many tests wait for other processes.
+WORKERS ?= 4
 KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 
 .PHONY: demo test check bench soak clean
