@@ -1,7 +1,7 @@
 """Its place makes ``tests/`` importable, so that every test can say ``from support import …``.
 
-It also says who runs what: all tests of the pipeline go to one process, so that there is one Spark to start, and every
-other test to whoever is free. How long an example of Hypothesis takes is never a reason to fail.
+It also says who runs what: tests of the pipeline go to two processes, so that no more than two Sparks are started, and
+every other test goes to whoever is free. How long an example of Hypothesis takes is never a reason to fail.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ settings.register_profile("octopia", deadline=None)
 settings.load_profile("octopia")
 
 PIPELINE = "tests/pipeline/"
+STUDIES = ("tests/pipeline/test_paper_", "tests/pipeline/test_demo_")
+"""The slow half of it."""
+ALONE = "tests/pipeline/test_local_cluster.py"
+"""Starts a Spark of its own."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneSpark(LoadScopeScheduling):
+    class FewSparks(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return PIPELINE if nodeid.startswith(PIPELINE) else nodeid
+            if nodeid.startswith(STUDIES):
+                return "studies"
+            return nodeid if not nodeid.startswith(PIPELINE) or nodeid.startswith(ALONE) else "pipeline"
 
-    return OneSpark(config, log)
+    return FewSparks(config, log)
