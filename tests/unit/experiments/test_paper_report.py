@@ -31,7 +31,14 @@ TABLES = Tables(
         RealRow("burst", "static", 0, 11_000, 88_000, 3.0, 9252.25, 0.75, 90_000, 8848.5, 90_000, 0.5, "enough"),
         RealRow("burst", "dynamic", 0, 11_000, 88_000, 3.0, 52.25, 1.0, 91_000, 48.5, 91_500, 0.9, "short"),
     ),
-    sensitivity=(SensitivityRow("link_delay_ms", "0.3", "publication delay", "12% more"),),
+    sensitivity=(
+        SensitivityRow("all", "as the profile says", "publication delay", "9% more"),
+        SensitivityRow("delay of a link, 0.15 ms", "0.3 ms", "publication delay", "12% more"),
+        SensitivityRow("jitter, 0.1 ms", "none", "publication delay", "9% more"),
+        SensitivityRow("sending, 3 ms", "1 ms", "publication delay", "no difference"),
+        SensitivityRow("all", "as the profile says", "queues", "2% less"),
+        SensitivityRow("jitter, 0.1 ms", "none", "queues", "2% less"),
+    ),
 )
 MANIFEST = {
     "scale": "laptop",
@@ -102,7 +109,17 @@ def test_what_was_run_is_said(tmp_path: Path):
     assert ["subscribers", "not run", "1,000 to 10,000 subscribers", "not run"] in rows_of(markdown, "subscribers")
     assert "40,020,000 deliveries of 2 runs were compared with the truth: 1 missing, 2 unwanted, 3 duplicate" in page
     assert ["burst dynamic 1", "40,000,000", "0", "0", "0"] in rows_of(markdown, "burst dynamic")
-    assert rows_of(markdown, "link") == [["link_delay_ms", "0.3", "publication delay", "12% more"]]
+    assert rows_of(markdown, "publication delay") == [
+        [
+            "publication delay",
+            "9% more",
+            "12% more with delay of a link, 0.15 ms → 0.3 ms; no difference with sending, 3 ms → 1 ms",
+            "with jitter, 0.1 ms → none",
+        ]
+    ]
+    assert rows_of(markdown, "queues") == [
+        ["queues", "2% less", "the same with all", "with jitter, 0.1 ms → none"],
+    ]
     assert "    octopia paper --scale laptop\n    octopia paper burst" in markdown
 
 

@@ -29,7 +29,7 @@ from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.judging import RULE, Claim, Judged, Measure, Verdict, judge
 from octopia.experiments.paper.ordering import APART, orderings
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
-from octopia.experiments.paper.tables import AuditRow, BurstRow, RealRow, SensitivityRow, Tables
+from octopia.experiments.paper.tables import AS_ASSUMED, AuditRow, BurstRow, RealRow, SensitivityRow, Tables
 
 __all__ = ["CLOCK_KEYS", "write_report", "without_clock"]
 
@@ -176,10 +176,26 @@ def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
         return
     yield Paragraph(
         "One assumption is changed at a time; a result that changes with it hangs on it. These are runs of the scale "
-        "tiny, whatever the scale of the rest: numbers are not those of the claims, and only how they move counts."
+        "tiny, whatever the scale of the rest: numbers are not those of the claims, and only how they move counts. "
+        "The CSV table has a row for each."
     )
-    shown = [cells(row.parameter, row.value, row.quantity, row.result) for row in rows]
-    yield Grid(("Assumption", "Changed to", "Result", "Becomes"), shown)
+    quantities = dict.fromkeys(row.quantity for row in rows)
+    shown = [_hanging([row for row in rows if row.quantity == quantity]) for quantity in quantities]
+    yield Grid(("Result", "As assumed", "Becomes", "Stays"), shown)
+
+
+def _hanging(rows: Sequence[SensitivityRow]) -> list[Cell]:
+    """Tell of one result what changes it, and what does not."""
+    assumed = next((row.result for row in rows if row.parameter == AS_ASSUMED), "")
+    changes = [row for row in rows if row.parameter != AS_ASSUMED]
+    moving = [f"{row.result} with {_change(row)}" for row in changes if row.result != assumed]
+    staying = [_change(row) for row in changes if row.result == assumed]
+    stays = f"with {'; '.join(staying)}" if staying else ""
+    return cells(rows[0].quantity, assumed, "; ".join(moving) or "the same with all", stays)
+
+
+def _change(row: SensitivityRow) -> str:
+    return f"{row.parameter} → {row.value}"
 
 
 def _over_sockets(rows: Sequence[RealRow]) -> Iterator[Block]:

@@ -22,6 +22,7 @@ from octopia.experiments.paper.names import Name, Scale
 from octopia.experiments.paper.running import run_variants
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.tables import (
+    AS_ASSUMED,
     DYNAMIC,
     OCTOPIA,
     STATIC,
@@ -36,8 +37,6 @@ from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
-
-AS_ASSUMED = "all"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -153,6 +153,10 @@ class RealRow:
     """Whether there were ``enough``, or they were ``short`` and may have been the bottleneck; else ``unknown``."""
 
 
+AS_ASSUMED = "all"
+"""The parameter of rows in which nothing is changed."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SensitivityRow:
     """What one of our results becomes when one assumption of the cost model is changed."""
