@@ -27,8 +27,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class FewSparks(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(STUDIES):
-                return "studies"
-            return nodeid if not nodeid.startswith(PIPELINE) or nodeid.startswith(ALONE) else "pipeline"
+            if nodeid.startswith(ALONE) or not nodeid.startswith(PIPELINE):
+                return nodeid
+            return "studies" if nodeid.startswith(STUDIES) else "pipeline"
 
     return FewSparks(config, log)

@@ -22,6 +22,11 @@ class Algorithm(enum.StrEnum):
         """Whether brokers route by tree ids, as the rival does."""
         return self in (Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether publications may leave static paths where links are congested."""
+        return self in (Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC)
+
 
 class PathSelection(enum.StrEnum):
     """How TID-based routing finds the other bound copies of a subscription."""

@@ -120,7 +120,7 @@ class Evaluated:
     page: Path
     faulty: tuple[AuditRow, ...]
     """The runs in which the audit found faults."""
-    failed: Mapping[Name, JobFailed] = dataclasses.field(default_factory=dict)
+    failed: Mapping[Name, JobFailed]
     """The studies that did not come to their end, with why."""
 
 

@@ -31,8 +31,6 @@ from octopia.experiments.paper.tables import (
     TID_STATIC,
     SensitivityRow,
 )
-from octopia.playing.runs import RunSpec
-from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
@@ -138,15 +136,11 @@ QUANTITIES: Mapping[Name, tuple[Quantity, ...]] = {
 
 def without_repetition(study: Study) -> Study:
     """Leave out dynamic routing where it is forced onto static paths, which take the same time."""
-    points = [
-        dataclasses.replace(point, runs=tuple(run for run in point.runs if not (run.uncongested and _adapts(run))))
-        for point in study.points
-    ]
+    points = []
+    for point in study.points:
+        runs = [run for run in point.runs if not (run.uncongested and run.algorithm.is_dynamic)]
+        points.append(dataclasses.replace(point, runs=tuple(runs)))
     return dataclasses.replace(study, points=tuple(points))
-
-
-def _adapts(run: RunSpec) -> bool:
-    return run.algorithm in (Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC)
 
 
 def vary(bench: Bench, name: Name, out: Path, market: Market) -> list[SensitivityRow]:
