@@ -30,16 +30,16 @@ import time
 from collections.abc import Awaitable, Callable
 
 import octopia
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.client import Received, Subscription
 from octopia.content import Publication
 from octopia.errors import PeerError
 from octopia.ids import BrokerId, PublicationId
 from octopia.link import Session
+from octopia.protocol import MessageKind, Opening, Role, WireItem
+from octopia.protocol.messages import Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
-from octopia.wire import Opening, Role, WireItem, encode
+from octopia.wire import encode
 
 BAR = {"symbol": "IBM", "open": 101.5, "high": 103.25, "low": 99.5, "close": 102.0, "volume": 1_000_000}
 

@@ -15,15 +15,16 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from network_processes import Ears, Wrong
-from octopia.broker.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.content import Publication, parse_filter
 from octopia.errors import PeerError
-from octopia.link import Frame, Session
+from octopia.link import Session
 from octopia.overlay.files import Address, Overlay
+from octopia.protocol import Frame, Opening, Role, WireItem
+from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.runtime.process import run_brokers
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
-from octopia.wire import Opening, Role, WireItem, prepare
+from octopia.wire import prepare
 
 WRITE_BYTES = 64 * 1024
 CHOICES = 50
@@ -180,7 +181,7 @@ def _send(end: End, request: PublishRequest) -> None:
     if end.session is not None:
         end.session.send(request, _now_ms())
     else:
-        end.connection.send([Frame(request.sequence, request, 0, 0)])
+        end.connection.send([Frame(request.sequence, request)])
 
 
 async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str]], has_session: bool) -> None:

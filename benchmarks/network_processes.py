@@ -14,8 +14,9 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from octopia.overlay.files import Address
+from octopia.protocol import Opening, Role, WireItem
 from octopia.runtime.process import run_loop
-from octopia.wire import Opening, Reader, Role, WireItem, encode
+from octopia.wire import Reader, encode
 
 PATIENCE_S = 60.0
 

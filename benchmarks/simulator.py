@@ -42,14 +42,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from octopia.broker import BrokerSettings, MessageKind
+from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker, Fact, Routed
-from octopia.broker.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
 from octopia.ids import BrokerId, ClientId
 from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
 from octopia.settings import RoutingSettings
 from octopia.simulator.profiles import UNIT
 from octopia.simulator.world import Environment, World

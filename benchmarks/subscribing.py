@@ -19,8 +19,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from octopia.broker import BrokerSettings, Overflow, make_broker
-from octopia.broker.messages import (
+from octopia.algorithms import make_broker
+from octopia.broker import BrokerSettings
+from octopia.content import Disjunction, Filter, Operator, Predicate
+from octopia.experiments.collecting import no_collections
+from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
+from octopia.matching import INDEX, SCAN, MatcherFactory
+from octopia.overlay import Scot, parse_tree
+from octopia.protocol import Overflow
+from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
     Subscribe,
@@ -28,11 +35,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.content import Disjunction, Filter, Operator, Predicate
-from octopia.experiments.collecting import no_collections
-from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
-from octopia.matching import INDEX, SCAN, MatcherFactory
-from octopia.overlay import Scot, parse_tree
 
 HERE = BrokerId("b", 0)
 NEIGHBOUR = BrokerId("a", 0)

@@ -7,8 +7,12 @@ import enum
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import (
+from octopia.content import Publication
+from octopia.errors import PeerError
+from octopia.ids import BrokerId, PublicationId
+from octopia.link import Session
+from octopia.protocol import CloseCode, Closing, MessageKind, Opening, Role, WireItem
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientReply,
     ClientRequest,
@@ -17,13 +21,8 @@ from octopia.broker.messages import (
     PublishRequest,
     SubscribeRequest,
 )
-from octopia.content import Publication
-from octopia.errors import PeerError
-from octopia.ids import BrokerId, PublicationId
-from octopia.link import Session
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
-from octopia.wire import CloseCode, Closing, Opening, Role, WireItem
 
 PATIENCE_S = 10.0
 _incarnations = itertools.count(1)

@@ -8,8 +8,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from octopia.broker import BrokerSettings, Detail, Effects, OctopiaBroker, Overflow, Verdict
-from octopia.broker.messages import (
+from octopia.broker import BrokerSettings, Detail, Effects, OctopiaBroker, Verdict
+from octopia.content import Publication, Value, parse_filter
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
+from octopia.overlay import Scot, parse_tree
+from octopia.protocol import Overflow
+from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
     ClientRequest,
@@ -19,9 +23,6 @@ from octopia.broker.messages import (
     Subscribe,
     SubscribeRequest,
 )
-from octopia.content import Publication, Value, parse_filter
-from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
-from octopia.overlay import Scot, parse_tree
 from octopia.scenario import Scenario, read_scenario
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.record import Hop

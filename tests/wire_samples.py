@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import math
 
-from octopia.broker import ClusterIndexVector, Overflow
-from octopia.broker.messages import (
+from octopia.content import Publication, parse_filter
+from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
+from octopia.link import LinkSettings, Session
+from octopia.protocol import (
+    Ack,
+    Answer,
+    CloseCode,
+    Closing,
+    ClusterIndexVector,
+    Command,
+    Grant,
+    Hello,
+    Item,
+    Opening,
+    Overflow,
+    Role,
+    Verb,
+    WireItem,
+)
+from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
     AdvertiseRequest,
@@ -35,12 +53,7 @@ from octopia.broker.messages import (
     UnsubscribeRequest,
     Version,
 )
-from octopia.broker.tid.messages import TidAdvertise, TidPublish, TidSubscribe, TidUnadvertise, TidUnsubscribe
-from octopia.content import Publication, parse_filter
-from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.link import Ack, Hello, Item, LinkSettings, Session
-from octopia.link.frames import Grant
-from octopia.wire import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem
+from octopia.tid.messages import TidAdvertise, TidPublish, TidSubscribe, TidUnadvertise, TidUnsubscribe
 
 HOST = BrokerId("b", 3)
 AD = AdvertisementId(HOST, 1_700_000_000_000, 7)
@@ -115,7 +128,7 @@ def frames(*messages: Message) -> list[Item]:
 
 
 ITEMS: tuple[WireItem, ...] = (
-    Opening(Role.CLIENT, "feed-1", broker="b.3", overflow=Overflow.DROP_OLDEST, token="secret"),
+    Opening(Role.CLIENT, "feed-1", broker="b.3", overflow=Overflow.DROP_OLDEST),
     Opening(Role.BROKER, "b.3", "0123456789abcdef"),
     Opening(Role.BROKER, "b.3", "0123456789abcdef", confirms=True),
     Hello(5, 0, 17, Grant(3, 65536, ((0, 5), (64, 7))), True),

@@ -28,7 +28,7 @@
         └── Stuck              a simulated overlay that is not at rest, but in which nothing happens any more
 
 A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an
-exception but an effect (``octopia.broker.messages.Refused``).
+exception but an effect (``octopia.protocol.messages.Refused``).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from statistics import median
 from broker_process import lines_of_stdin, say
 from raw_client import RawClient
 
-from octopia.broker.messages import Deliver
+from octopia.protocol.messages import Deliver
 
 
 async def subscribe(text: str, *urls: str) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from raw_client import RawClient
 from rest import overlay_at_rest
 
-from octopia.broker.messages import AdvertiseRequest, SubscribeRequest
 from octopia.content import parse_filter
+from octopia.protocol.messages import AdvertiseRequest, SubscribeRequest
 from octopia.runtime.local import Overlay
 from support import turn
 

@@ -7,8 +7,11 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 
-from octopia.broker import Overflow
-from octopia.broker.messages import (
+from octopia.content import Publication, parse_filter
+from octopia.errors import ClosedByPeer, PeerError
+from octopia.link import Session
+from octopia.protocol import CloseCode, Opening, Overflow, Role, WireItem
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientReply,
     ClientRequest,
@@ -18,12 +21,8 @@ from octopia.broker.messages import (
     PublishRequest,
     SubscribeRequest,
 )
-from octopia.content import Publication, parse_filter
-from octopia.errors import ClosedByPeer, PeerError
-from octopia.link import Session
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
-from octopia.wire import CloseCode, Opening, Role, WireItem
 
 PATIENCE_S = 20.0
 TICK_S = 0.5

@@ -9,16 +9,17 @@ from typing import assert_never
 from raw_client import RawClient
 from rest import overlay_at_rest
 
-from octopia.broker import BrokerSettings, Detail, Verdict, hop_limit_of
+from octopia.algorithms import hop_limit_of
+from octopia.broker import BrokerSettings, Detail, Verdict
 from octopia.broker.interface import Event
-from octopia.broker.messages import (
+from octopia.ids import BrokerId, ClientId
+from octopia.protocol.messages import (
     AdvertiseRequest,
     PublishRequest,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.ids import BrokerId, ClientId
 from octopia.runtime.local import Overlay
 from octopia.scenario import (
     AdvertiseItem,

@@ -9,9 +9,8 @@ import dataclasses
 from raw_client import address_of
 
 from octopia.errors import BadFrame
-from octopia.link import Hello
-from octopia.link.frames import Grant
-from octopia.wire import Closing, Limits, Opening, Reader, Role, WireItem, encode
+from octopia.protocol import Closing, Grant, Hello, Opening, Role, WireItem
+from octopia.wire import Limits, Reader, encode
 
 PATIENCE_S = 6.0
 

@@ -15,7 +15,11 @@ from raw_client import RawClient, run
 from rest import overlay_at_rest
 from stranger import Answers, Stranger, greeting, is_bad
 
-from octopia.broker.messages import (
+from octopia.content import Publication, parse_filter
+from octopia.ids import ClientId
+from octopia.link import LinkSettings
+from octopia.protocol import Ack, Answer, CloseCode, Closing, Command, Grant, Hello, Opening, Role, Verb, WireItem
+from octopia.protocol.messages import (
     AdvertiseRequest,
     Deliver,
     Message,
@@ -24,15 +28,11 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.content import Publication, parse_filter
-from octopia.ids import ClientId
-from octopia.link import Ack, Hello, LinkSettings
-from octopia.link.frames import Grant
 from octopia.runtime import links, node
 from octopia.runtime.greeting import CLIENT_LIMITS
 from octopia.runtime.local import Overlay
 from octopia.transport import connection
-from octopia.wire import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem, encode
+from octopia.wire import encode
 from octopia.wire.layout import HEADER, Kind
 from support import at, turn
 from wire_samples import FILTER, MESSAGES, frames

@@ -10,10 +10,10 @@ from load import Load, some_turns
 from raw_client import RawClient, run
 from rest import overlay_at_rest
 
-from octopia.broker.messages import Deliver
+from octopia.protocol import CloseCode
+from octopia.protocol.messages import Deliver
 from octopia.runtime import node as node_module
 from octopia.runtime.local import Overlay
-from octopia.wire import CloseCode
 from support import at
 
 VICTIM = "b.0"

@@ -15,8 +15,8 @@ from raw_client import RawClient, run
 
 from octopia.errors import NetworkError
 from octopia.overlay.files import Address, load_overlay
+from octopia.protocol import Command, Verb
 from octopia.runtime.operating import ask
-from octopia.wire import Command, Verb
 
 COMMAND = [sys.executable, "-c", "from octopia.cli import main; main()", "broker"]
 REGIONS = "abc"

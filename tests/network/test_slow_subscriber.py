@@ -14,15 +14,15 @@ from raw_client import RawClient, address_of, run
 from rest import overlay_at_rest
 from stranger import greeting
 
-from octopia.broker import BrokerSettings, Overflow
-from octopia.broker.messages import CutOff, Lost, PublishRequest
+from octopia.broker import BrokerSettings
 from octopia.content import Publication
 from octopia.ids import ClientId
-from octopia.link.frames import Ack, Frame, Grant
 from octopia.overlay.files import overlay_from_text
+from octopia.protocol import Ack, CloseCode, Frame, Grant, Overflow
+from octopia.protocol.messages import CutOff, Lost, PublishRequest
 from octopia.runtime.local import Overlay
 from octopia.transport.connection import WRITE_HIGH_BYTES
-from octopia.wire import CloseCode, encode
+from octopia.wire import encode
 from support import at, turn
 
 LIMIT = 50
@@ -205,7 +205,7 @@ async def _ask_and_never_read() -> None:
         sequence = 1
         while SLOW in node.clients and loop.time() < until:
             requests = [
-                Frame(number, PublishRequest(number, Publication({"x": 1}), 0.0), 0, 100)
+                Frame(number, PublishRequest(number, Publication({"x": 1}), 0.0))
                 for number in range(sequence, sequence + 500)
             ]
             sequence += 500

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from octopia.broker.tid.core import TidBroker
 from octopia.ids import ClientId
 from octopia.simulator.run import Run
+from octopia.tid.core import TidBroker
 from support import at, hops_of, received_by, run_text
 
 NUMBERS = {"a.0": "1", "b.0": "2", "c.0": "3", "a.1": "4", "b.1": "5", "c.1": "6"}

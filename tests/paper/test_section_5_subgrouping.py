@@ -1,6 +1,6 @@
 """Section 5, Subscription Subgrouping."""
 
-from octopia.broker.messages import UnsubscribeRequest
+from octopia.protocol.messages import UnsubscribeRequest
 from support import HandDriven, offer, want
 
 

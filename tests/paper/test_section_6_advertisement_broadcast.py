@@ -1,6 +1,6 @@
 """Section 6, Advertisement Broadcast, and Fig. 4."""
 
-from octopia.broker.messages import Advertise, Unadvertise, UnadvertiseRequest
+from octopia.protocol.messages import Advertise, Unadvertise, UnadvertiseRequest
 from support import HandDriven, offer, want
 
 PUBLISHERS = {"P0": "a.0", "P1": "e.1", "P2": "a.2"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from octopia.broker.messages import Subscribe, Unsubscribe, UnsubscribeRequest
+from octopia.protocol.messages import Subscribe, Unsubscribe, UnsubscribeRequest
 from support import HandDriven, offer, want
 
 FIG_5 = {

@@ -1,6 +1,6 @@
 """Section 8, Cluster Index Vector, Fig. 6 and Algorithms 1 and 2."""
 
-from octopia.broker.messages import CivSet, CivUnset, Publish, UnsubscribeRequest
+from octopia.protocol.messages import CivSet, CivUnset, Publish, UnsubscribeRequest
 from support import HandDriven, offer, say, want
 
 

@@ -5,9 +5,9 @@ import itertools
 import networkx
 import pytest
 
-from octopia.broker.messages import Publish
 from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol.messages import Publish
 from octopia.simulator.run import Run
 from support import HandDriven, at, offer, run_text, say, want
 

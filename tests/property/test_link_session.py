@@ -15,12 +15,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from octopia.broker import ALL_CLASSES, ClusterIndexVector
-from octopia.broker.messages import Confirm, Message, Publish, size_of
 from octopia.content import Publication
 from octopia.ids import BrokerId, PublicationId, SubscriptionId
-from octopia.link import Hello, Item, LinkSettings, Session, Status
-from octopia.link.frames import CONTROL
+from octopia.link import LinkSettings, Session, Status
+from octopia.protocol import ALL_CLASSES, CONTROL, ClusterIndexVector, Hello, Item
+from octopia.protocol.messages import Confirm, Message, Publish
 
 WINDOW = 200
 LARGEST = 400
@@ -75,7 +74,7 @@ class Network(RuleBasedStateMachine):
         me.sent.append(message)
         if traffic_class != CONTROL:
             assert me.credit_used[traffic_class] < WINDOW, "it was allowed to send without credit"
-            me.credit_used[traffic_class] += size_of(message) if isinstance(message, Publish) else 0
+            me.credit_used[traffic_class] += message.size_bytes if isinstance(message, Publish) else 0
 
     def make(self, traffic_class: int, size: int) -> Message:
         """Make a message unlike any other."""
@@ -204,7 +203,7 @@ class Network(RuleBasedStateMachine):
         for message in me.session.receive(items, self.now_ms).messages:
             me.accepted.append(message)
             if isinstance(message, Publish):
-                me.unplaced[message.traffic_class].append(size_of(message))
+                me.unplaced[message.traffic_class].append(message.size_bytes)
 
     @invariant()
     def everything_is_accepted_once_and_in_order(self) -> None:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_strategies import MESSAGES, frame, items, numbers, publications
 
-from octopia.broker.messages import Publish, PublishRequest
 from octopia.content import Publication
 from octopia.errors import BadFrame, InvalidPublication
 from octopia.ids import BrokerId, PublicationId
-from octopia.link import Frame
-from octopia.wire import Reader, WireItem, encode
+from octopia.protocol import Frame, WireItem
+from octopia.protocol.messages import Publish, PublishRequest
+from octopia.wire import Reader, encode
 from octopia.wire.layout import PUBLICATION
 from wire_samples import ITEMS
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, get_args
+from typing import Any
 
 from content_strategies import any_names, any_texts, any_values, disjunctions
 from hypothesis import strategies as st
 
-from octopia.broker import ClusterIndexVector
-from octopia.broker import messages as m
-from octopia.broker.tid import messages as tid
 from octopia.content import Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.link import Ack, Frame, Hello
-from octopia.link.frames import Grant
-from octopia.link.session import _class_and_size
-from octopia.wire import CloseCode, Closing, Opening, Role, WireItem
+from octopia.protocol import Ack, CloseCode, Closing, ClusterIndexVector, Frame, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol import messages as m
+from octopia.protocol.registry import REGISTRY
+from octopia.tid import messages as tid
 
 numbers = st.one_of(st.integers(0, 200), st.integers(0, 2**64 - 1))
 times = st.one_of(st.just(0.0), st.floats(0.0, 1e18, allow_nan=False))
@@ -84,12 +81,12 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     ),
     tid.TidPublish: st.builds(tid.TidPublish, publication_ids, publications, advertisement_ids, hops, times),
 }
-assert MESSAGES.keys() == set(get_args(m.Message))
+assert MESSAGES.keys() == set(REGISTRY.message_types)
 
 
 def frame(sequence: int, message: m.Message) -> Frame:
     """Frame a message as a session does."""
-    return Frame(sequence, message, *_class_and_size(message))
+    return Frame(sequence, message)
 
 
 grants = st.builds(
@@ -101,7 +98,7 @@ grants = st.builds(
 client_names = st.text(min_size=1, max_size=10).filter(str.isprintable)
 meant = st.one_of(st.just(""), brokers.map(str))
 openings = st.one_of(
-    st.builds(Opening, st.just(Role.CLIENT), client_names, st.just(""), meant, token=any_texts),
+    st.builds(Opening, st.just(Role.CLIENT), client_names, st.just(""), meant),
     st.builds(Opening, st.just(Role.BROKER), brokers.map(str), st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True), meant),
 )
 closings = st.builds(Closing, st.sampled_from(CloseCode), any_texts)

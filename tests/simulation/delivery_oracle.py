@@ -17,12 +17,13 @@ from typing import TypeVar
 
 from random_scenarios import Offer, RandomScenario
 
-from octopia.broker import Broker, Case, Event, Fact, MessageKind, OctopiaBroker, Routed, invariants
-from octopia.broker.messages import ClientReply, UnadvertiseRequest, UnsubscribeRequest
+from octopia.broker import Broker, Case, Event, Fact, OctopiaBroker, Routed, invariants
 from octopia.broker.state import State
 from octopia.content import Value, evaluate, intersects, normalise
 from octopia.ids import BrokerId, ClientId
 from octopia.overlay import Scot
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import ClientReply, UnadvertiseRequest, UnsubscribeRequest
 from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeItem, UnadvertiseItem, UnsubscribeItem
 from octopia.settings import Algorithm
 from octopia.simulator.record import Delivery, Hop

@@ -21,12 +21,12 @@ import random_faults
 from random_faults import NOTHING, FaultTotals, draw, draw_on_se, judge, replay_command
 
 from octopia.broker import confirming, exchanging
-from octopia.broker.messages import Fetch
 from octopia.broker.state import State
 from octopia.errors import InvariantBroken
 from octopia.ids import BrokerId
-from octopia.link import Frame, Outcome, Session
-from octopia.link.frames import CONTROL
+from octopia.link import Outcome, Session
+from octopia.protocol import CONTROL, Frame
+from octopia.protocol.messages import Fetch
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
 from octopia.simulator.world import Stuck

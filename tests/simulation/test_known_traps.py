@@ -9,9 +9,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from octopia.broker import BrokerSettings, MessageKind, OctopiaBroker, Verdict
+from octopia.broker import BrokerSettings, OctopiaBroker, Verdict
 from octopia.broker.interface import Broker, Fact, Routed
-from octopia.broker.messages import (
+from octopia.broker.tables import CltEntry
+from octopia.content import Publication, Value, parse_filter
+from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.link import LinkSettings
+from octopia.overlay import LinkShape, Scot, parse_tree
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     AdvertiseRequest,
     CivNone,
     CivState,
@@ -26,11 +32,6 @@ from octopia.broker.messages import (
     SubscribeRequest,
     Unsubscribe,
 )
-from octopia.broker.tables import CltEntry
-from octopia.content import Publication, Value, parse_filter
-from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
-from octopia.link import LinkSettings
-from octopia.overlay import LinkShape, Scot, parse_tree
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import UNIT

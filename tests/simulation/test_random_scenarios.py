@@ -20,9 +20,8 @@ import replay_scenario
 from delivery_oracle import SECOND_OPINION, Outcome, play
 from random_scenarios import Family, RandomScenario, draw_scenario, family_of
 
-from octopia.broker import Case, ClusterIndexVector, Decision, Forward, Verdict, publishing, subscribing
+from octopia.broker import Case, Decision, Forward, Verdict, publishing, subscribing
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.messages import CivNone, CivSet, CivUnset, Message, size_of
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted
@@ -30,6 +29,8 @@ from octopia.broker.tables import Clt, CltEntry
 from octopia.content import And, Disjunction, Expression, Not, Or, Publication
 from octopia.ids import ClientId
 from octopia.matching import index
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import CivNone, CivSet, CivUnset, Message
 from octopia.scenario import AdvertiseItem, Event, Item, LinkChange, LinkModel, PublishItem, SubscribeItem
 from octopia.settings import Algorithm
 from octopia.simulator.run import Run, run_scenario
@@ -266,7 +267,7 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         queue.window.left += 1
         queue._size -= 1
         message = lane.pop().message
-        queue._bytes -= size_of(message)
+        queue._bytes -= message.size_bytes
         return message
 
     monkeypatch.setattr(OutputQueue, "take", take)

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from octopia.broker import Broker, Fact, OctopiaBroker, Routed
-from octopia.broker.messages import ClientReply, Publish
 from octopia.ids import BrokerId, ClientId
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol.messages import ClientReply, Publish
 from octopia.scenario import Scenario, read_scenario
 from octopia.simulator.run import Run, run_scenario
 from octopia.simulator.world import Stuck

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import pytest
 
 from octopia.broker import advertising, confirming, exchanging, subscribing
-from octopia.broker.messages import CivAck, Subscribe, SubscriptionDigest, Version
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.ids import BrokerId, Peer
-from octopia.link import Frame, Outcome, Session
+from octopia.link import Outcome, Session
+from octopia.protocol import Frame
+from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
 from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario
 
 AMPLE = 200_000

@@ -16,11 +16,10 @@ import pytest
 from random_scenarios import RandomScenario, draw_scenario
 
 from octopia.broker import Broker, Event, Fact, Routed, Verdict
-from octopia.broker.messages import ClientReply
-from octopia.broker.tid.core import TidBroker
 from octopia.content import Publication, parse_filter
 from octopia.ids import BrokerId, ClientId, PublicationId, SubscriptionId
 from octopia.overlay import LinkShape, Overlay, Scot, parse_tree
+from octopia.protocol.messages import ClientReply
 from octopia.scenario import (
     AdvertiseItem,
     ClientSpec,
@@ -33,6 +32,7 @@ from octopia.scenario import (
 from octopia.scenario import Event as ScenarioEvent
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.run import Run, run_scenario
+from octopia.tid.core import TidBroker
 
 STATIC_SEEDS = 1000
 CHUNK = 50

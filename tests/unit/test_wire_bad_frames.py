@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from octopia.broker import ClusterIndexVector
-from octopia.broker.messages import (
+from octopia.content import Publication
+from octopia.errors import BadFrame, InvalidPublication
+from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
+from octopia.protocol import Ack, CloseCode, Closing, ClusterIndexVector, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol.messages import (
     AdvertiseRequest,
     CivSet,
     Confirm,
@@ -23,13 +26,8 @@ from octopia.broker.messages import (
     Unconfirmed,
     Version,
 )
-from octopia.broker.tid.messages import TidPublish
-from octopia.content import Publication
-from octopia.errors import BadFrame, InvalidPublication
-from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.link import Ack, Hello
-from octopia.link.frames import Grant
-from octopia.wire import CloseCode, Closing, Opening, Reader, Role, WireItem, encode
+from octopia.tid.messages import TidPublish
+from octopia.wire import Reader, encode
 from octopia.wire.layout import PUBLICATION, Kind
 from wire_samples import AD, BAR, FILTER, PUB, SUB, frames
 
@@ -288,7 +286,6 @@ def test_bodies_are_checked(data: bytes, expected: str):
         (Opening(Role.CLIENT, "a" * 256), "Expected `str` of length <= 255"),
         (Opening(Role.CLIENT, "a", "abc"), "expected no fingerprint from a client, got 'abc'"),
         (Opening(Role.CLIENT, "a", broker="b"), "expected a broker as region.cluster, such as b.3, got 'b'"),
-        (Opening(Role.CLIENT, "a", token="a" * 4097), "Expected `str` of length <= 4096"),
         (Opening(Role.BROKER, "b", "abc"), "expected a broker as region.cluster, such as b.3, got 'b'"),
         (Opening(Role.BROKER, "b.1"), "expected the fingerprint of an overlay in hex, got ''"),
         (Opening(Role.BROKER, "b.1", "XYZ"), "expected the fingerprint of an overlay in hex, got 'XYZ'"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from octopia.broker import ClusterIndexVector
-from octopia.broker.messages import Deliver, Message, Publish, PublishRequest
-from octopia.broker.tid.messages import TidPublish
 from octopia.content import Publication
 from octopia.errors import InvalidPublication
-from octopia.link import Frame
+from octopia.protocol import ClusterIndexVector, Frame
+from octopia.protocol.messages import Deliver, Message, Publish, PublishRequest
+from octopia.tid.messages import TidPublish
 from octopia.wire import Reader, encode, prepare
 from wire_samples import AD, BAR, HOST, PUB, frames
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from octopia.broker.messages import PublishRequest, size_of
 from octopia.content import Publication
-from octopia.link import Frame
+from octopia.protocol import Frame
+from octopia.protocol.messages import PublishRequest
 from octopia.wire import Limits, encode, layout
 from octopia.wire.layout import Kind
 
@@ -38,12 +38,12 @@ def test_the_fields_stand_where_the_page_says():
 def test_the_example_is_a_frame():
     request = PublishRequest(1, Publication({"x": 1}, b"hi"), 0.0)
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
-    assert bytes.fromhex(shown) == encode(Frame(2, request, 0, size_of(request)))
+    assert bytes.fromhex(shown) == encode(Frame(2, request))
 
 
 def test_sizes_are_counted_as_the_page_says():
     request = PublishRequest(1, Publication({"né": "é", "x": 1.5, "y": True}, b"hi"), 0.0)
-    assert size_of(request) == 40 + 2 + 1 + 1 + 1 + 2 * 9 + 2
+    assert request.size_bytes == 40 + 2 + 1 + 1 + 1 + 2 * 9 + 2
 
 
 def test_the_limits_are_those_of_the_code():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from octopia.broker.messages import Deliver, Gap, Publish
 from octopia.errors import BadFrame, PeerError
-from octopia.wire import Limits, Reader, WireItem, encode
+from octopia.protocol import WireItem
+from octopia.protocol.messages import Deliver, Gap, Publish
+from octopia.wire import Limits, Reader, encode
 from wire_samples import BAR, ITEMS, PUB, frames
 
 STREAM = b"".join(map(encode, ITEMS))

@@ -6,16 +6,17 @@ from typing import get_args
 
 import pytest
 
-from octopia.broker.messages import Message, Publish
 from octopia.content import Publication
 from octopia.ids import BrokerId
-from octopia.link import Frame
-from octopia.wire import CloseCode, Closing, Limits, Reader, WireItem, encode
+from octopia.protocol import CloseCode, Closing, Frame, WireItem
+from octopia.protocol.messages import Publish
+from octopia.protocol.registry import REGISTRY
+from octopia.wire import Limits, Reader, encode
 from wire_samples import BAR, HOST, ITEMS, MESSAGES, PUB, frames
 
 
 def test_the_samples_are_complete():
-    assert {type(each) for each in MESSAGES} == set(get_args(Message))
+    assert {type(each) for each in MESSAGES} == set(REGISTRY.message_types)
     assert {type(each) for each in ITEMS} == set(get_args(WireItem))
 
 
@@ -34,8 +35,8 @@ def test_sequence_class_and_size_are_those_of_the_session_that_sent():
     sent = frames(*MESSAGES)
     read = list(Reader().feed(b"".join(map(encode, sent))))
     assert read == sent
-    sizes = {type(each.message).__name__: each.size_bytes for each in read if isinstance(each, Frame)}
-    assert [name for name, size in sizes.items() if size] == ["Publish", "PublishRequest", "TidPublish"]
+    sizes = {type(each.message).__name__: each.message.size_bytes for each in read if isinstance(each, Frame)}
+    assert [name for name, size in sizes.items() if size] == ["Publish", "PublishRequest", "Deliver", "TidPublish"]
 
 
 def test_a_broker_is_the_same_object_however_often_it_is_named():

@@ -1,11 +1,7 @@
 """The broker: a pure state machine that simulator and network drive alike."""
 
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.core import OctopiaBroker
-from octopia.broker.factory import hop_limit_of, make_broker
 from octopia.broker.interface import (
-    ALL_CLASSES,
-    CONTROL_ONLY,
     Broker,
     Case,
     Counters,
@@ -16,13 +12,12 @@ from octopia.broker.interface import (
     Fact,
     Forward,
     LinkView,
-    Overflow,
     Placed,
     Routed,
     Verdict,
 )
-from octopia.broker.kinds import MessageKind
 from octopia.broker.state import BrokerSettings
+from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector, MessageKind, Overflow
 
 __all__ = [
     "ALL_CLASSES",
@@ -45,6 +40,4 @@ __all__ = [
     "Placed",
     "Routed",
     "Verdict",
-    "hop_limit_of",
-    "make_broker",
 ]

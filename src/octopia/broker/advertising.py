@@ -8,7 +8,10 @@ With confirmations (D5) they always answer, and count as interested until they h
 from __future__ import annotations
 
 from octopia.broker import confirming
-from octopia.broker.messages import (
+from octopia.broker.state import State
+from octopia.broker.tables import CltEntry
+from octopia.ids import AdvertisementId, BrokerId, ClientId
+from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
     CivAck,
@@ -20,9 +23,6 @@ from octopia.broker.messages import (
     Unadvertise,
     Version,
 )
-from octopia.broker.state import State
-from octopia.broker.tables import CltEntry
-from octopia.ids import AdvertisementId, BrokerId, ClientId
 
 
 def advertise_for_client(state: State, publisher: ClientId, request: AdvertiseRequest) -> AdvertisementId:

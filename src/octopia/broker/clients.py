@@ -12,15 +12,15 @@ from typing import Generic, TypeVar, assert_never
 
 from octopia.broker.common import CommonState
 from octopia.broker.interface import Detail, Event, Fact
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import (
+from octopia.ids import AdvertisementId, ClientId, LinkKind, SubscriptionId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     AdvertiseRequest,
     Refused,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.ids import AdvertisementId, ClientId, LinkKind, SubscriptionId
 
 S = TypeVar("S", bound=CommonState)
 

@@ -9,33 +9,21 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Sequence
+from typing import cast
 
-from octopia.broker.interface import (
-    Counters,
-    Detail,
-    Effects,
-    Event,
-    Fact,
-    ForClient,
-    LinkStatus,
-    Overflow,
-    Routed,
-    Verdict,
-)
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import (
+from octopia.broker.interface import Counters, Detail, Effects, Event, Fact, ForClient, LinkStatus, Routed, Verdict
+from octopia.broker.queues import ClientQueue, OutputQueue
+from octopia.errors import ProtocolViolation
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
+from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.protocol import MessageKind, Overflow
+from octopia.protocol.messages import (
     ClientReply,
     Copy,
     Deliver,
     Message,
     NeighbourMessage,
-    Publish,
 )
-from octopia.broker.queues import ClientQueue, OutputQueue
-from octopia.broker.tid.messages import TidPublish
-from octopia.errors import ProtocolViolation
-from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
-from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.settings import RoutingSettings
 
 _RECENT_INPUTS = 32
@@ -261,10 +249,11 @@ class CommonState:
         fact = Fact(event, message.kind, peer=peer, link=self.kind_of(peer), queue_length=len(self.queues[peer]))
         # Updates of bits and digests speak of many things at once and have no id.
         fact.message_id = getattr(message, "id", None)
-        if isinstance(message, Publish | TidPublish):
-            fact.publication_civ = message.publication_civ if isinstance(message, Publish) else None
-            fact.hop = message.hop
-            fact.published_ms = message.published_ms
+        if message.kind is MessageKind.PUBLICATION:
+            copy = cast("Copy", message)
+            fact.publication_civ = copy.publication_civ
+            fact.hop = copy.hop
+            fact.published_ms = copy.published_ms
             fact.searched = self.subscriptions_searched if event is Event.RECEIVE else None
         return fact
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import CivAck, Confirm, Confirmed, Subscribe, Unconfirmed
 from octopia.broker.state import Confirming, Request, State
 from octopia.broker.tables import CltEntry
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import CivAck, Confirm, Confirmed, Subscribe, Unconfirmed
 
 
 def begin(

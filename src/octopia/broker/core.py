@@ -54,20 +54,16 @@ from octopia.broker import (
     placing,
     subscribing,
 )
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.fingerprint import fingerprint
-from octopia.broker.interface import (
-    ALL_CLASSES,
-    Counters,
-    Effects,
-    Fact,
-    ForClient,
-    LinkStatus,
-    Overflow,
-    Routed,
-    Verdict,
-)
-from octopia.broker.messages import (
+from octopia.broker.interface import Counters, Effects, Fact, ForClient, LinkStatus, Routed, Verdict
+from octopia.broker.state import BrokerSettings, State
+from octopia.broker.tables import Clt, CltEntry, Prt
+from octopia.errors import ProtocolViolation
+from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.matching import INDEX, MatcherFactory
+from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
     AdvertiseRequest,
@@ -77,7 +73,6 @@ from octopia.broker.messages import (
     CivSet,
     CivState,
     CivUnset,
-    ClientRequest,
     Confirm,
     Fetch,
     Message,
@@ -89,12 +84,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     Unsubscribe,
 )
-from octopia.broker.state import BrokerSettings, State
-from octopia.broker.tables import Clt, CltEntry, Prt
-from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer
-from octopia.matching import INDEX, MatcherFactory
-from octopia.overlay.neighbourhood import Neighbourhood
 
 _T = TypeVar("_T", Publish, PublishRequest)
 
@@ -403,7 +392,7 @@ class OctopiaBroker:
                 placing.accept_from_client(self._state, client, run)
                 index += len(run)
                 continue
-            if not isinstance(message, ClientRequest):
+            if not isinstance(message, clients.ControlRequest):
                 raise ProtocolViolation(f"a {type(message).__name__} cannot come from client {client}")
             self._on_request(client, message)
             index += 1

@@ -6,10 +6,11 @@ import operator
 from collections.abc import Sequence
 
 from octopia.broker.common import Client, CommonState
-from octopia.broker.interface import Delivered, Overflow
-from octopia.broker.messages import ClientReply, Copy, CutOff, Deliver
+from octopia.broker.interface import Delivered
 from octopia.broker.queues import ClientQueue
 from octopia.ids import ClientId, SubscriptionId
+from octopia.protocol import Overflow
+from octopia.protocol.messages import ClientReply, Copy, CutOff, Deliver
 
 _number_of = operator.attrgetter("number")
 _name_of = operator.attrgetter("name")

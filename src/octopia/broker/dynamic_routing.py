@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.interface import Case, Decision, Forward
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.ids import BrokerId
+from octopia.protocol import ClusterIndexVector
 
 
 def route_dynamically(wanted: Wanted, at: RoutingView) -> Decision:

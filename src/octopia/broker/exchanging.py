@@ -15,7 +15,9 @@ period, publications are admitted again, and clients are told of the gap; but wh
 from __future__ import annotations
 
 from octopia.broker import advertising, confirming, placing, subscribing
-from octopia.broker.messages import (
+from octopia.broker.state import Recovery, State
+from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
+from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
     CivState,
@@ -24,8 +26,6 @@ from octopia.broker.messages import (
     Subscribe,
     SubscriptionDigest,
 )
-from octopia.broker.state import Recovery, State
-from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 
 
 def begin_recovery(state: State) -> None:

@@ -14,25 +14,11 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from octopia.broker.civ import ClusterIndexVector
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import ClientReply, Message
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
-
-ALL_CLASSES = -1
-"""The mask for ``take`` that lets every class of data through."""
-
-CONTROL_ONLY = 0
-"""The mask for ``take`` that lets no data through."""
-
-
-class Overflow(enum.StrEnum):
-    """What a client wants to happen when it is too slow for what it subscribed to."""
-
-    DISCONNECT = "disconnect"
-    DROP_OLDEST = "drop_oldest"
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector, MessageKind, Overflow
+from octopia.protocol.messages import ClientReply, Message
 
 
 class Verdict(enum.Enum):

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from octopia.broker.common import CommonState
-from octopia.broker.messages import Publish
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, SubscriptionId
+from octopia.protocol.messages import Publish
 
 if TYPE_CHECKING:
     from octopia.broker.core import OctopiaBroker

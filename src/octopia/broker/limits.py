@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from octopia.broker.messages import Publish
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
+from octopia.protocol.messages import Publish
 
 
 def enforce(state: State) -> None:

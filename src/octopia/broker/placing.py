@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from octopia.broker import publishing
 from octopia.broker.interface import Placed
-from octopia.broker.messages import Publish, PublishRequest
 from octopia.broker.publishing import Addressed
 from octopia.broker.state import Input, State
 from octopia.ids import BrokerId, ClientId, Peer
+from octopia.protocol.messages import Publish, PublishRequest
 
 Key: TypeAlias = tuple[Peer, int]
 Frame: TypeAlias = Publish | PublishRequest

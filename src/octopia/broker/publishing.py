@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.clients import refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
 from octopia.broker.interface import Decision, Detail, LinkView, Routed
-from octopia.broker.messages import Publish, PublishRequest
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import Match
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import Publish, PublishRequest
 from octopia.settings import Algorithm
 
 Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]

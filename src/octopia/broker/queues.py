@@ -18,8 +18,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from octopia.broker.interface import ALL_CLASSES, LinkStatus, Verdict
-from octopia.broker.messages import ClientReply, Copy, Lost, NeighbourMessage, size_of
+from octopia.broker.interface import LinkStatus, Verdict
+from octopia.protocol import ALL_CLASSES
+from octopia.protocol.messages import ClientReply, Copy, Lost, NeighbourMessage
 
 LONGER_THAN_ANY = sys.maxsize
 """The length of the queue of a link that is down."""
@@ -164,7 +165,7 @@ class OutputQueue:
         self._next_order += 1
         self._size += 1
         if self.down_since_ms is not None:
-            self._bytes += size_of(message)
+            self._bytes += message.size_bytes
 
     def take(self, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message, or None if nothing may go."""
@@ -188,7 +189,7 @@ class OutputQueue:
     def go_down(self, now_ms: float) -> None:
         """Note that the link is down: control is dropped, since the exchange at link up replaces it."""
         self.down_since_ms = now_ms
-        self._bytes = sum(size_of(entry.message) for entry in self._entries())
+        self._bytes = sum(entry.message.size_bytes for entry in self._entries())
         self._control.clear()
 
     def come_up(self) -> None:
@@ -214,7 +215,7 @@ class OutputQueue:
         message = lane.popleft().message
         self._size -= 1
         if self.down_since_ms is not None:
-            self._bytes -= size_of(message)
+            self._bytes -= message.size_bytes
         return message
 
     def _oldest_lane(self, classes: int) -> deque[_Entry] | None:

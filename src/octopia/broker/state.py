@@ -11,13 +11,12 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable
 
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.common import BrokerSettings, Client, CommonState
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol import ClusterIndexVector, MessageKind
+from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
 
 __all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Recovery", "Request", "State"]
 

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.interface import Decision, Forward
 from octopia.ids import BrokerId
+from octopia.protocol import ClusterIndexVector
 
 
 class Wanted(msgspec.Struct, frozen=True, gc=False):

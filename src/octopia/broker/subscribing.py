@@ -7,11 +7,11 @@ On its way it sets the bits of the advertisements that it intersects, wherever t
 from __future__ import annotations
 
 from octopia.broker import confirming
-from octopia.broker.messages import CivSet, CivUnset, Subscribe, SubscribeRequest, Unsubscribe
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Disjunction
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol.messages import CivSet, CivUnset, Subscribe, SubscribeRequest, Unsubscribe
 
 
 def subscribe_for_client(state: State, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from octopia.broker.civ import ClusterIndexVector
-from octopia.broker.messages import Version
 from octopia.broker.numbered import Numbered
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import Advertisements, Match, Subscriptions
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import Version
 
 
 @dataclasses.dataclass(slots=True)

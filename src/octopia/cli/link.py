@@ -11,8 +11,8 @@ from octopia.cli.output import console, print_json
 from octopia.client.urls import find_addresses
 from octopia.errors import UsageError
 from octopia.overlay.files import Address
+from octopia.protocol import Command, Verb
 from octopia.runtime.operating import ask
-from octopia.wire import Command, Verb
 
 app = typer.Typer(no_args_is_help=True, help="Change links of a running overlay.")
 

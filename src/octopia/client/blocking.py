@@ -14,12 +14,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from octopia.broker import Overflow
 from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, connect
 from octopia.client.publishing import Attributes, Publishable
 from octopia.client.subscriptions import Advertisement, Callback, Received, Subscription
 from octopia.content import Disjunction, Publication
 from octopia.errors import NotConfirmed, OctopiaError, UsageError
+from octopia.protocol import Overflow
 
 T = TypeVar("T")
 
@@ -78,7 +78,6 @@ def connect_blocking(
     *,
     name: str | None = None,
     overflow: Overflow | str = Overflow.DISCONNECT,
-    token: str = "",
     timeout_s: float = CONNECT_S,
     on_disconnect: Callable[[OctopiaError | None], object] | None = None,
     on_reconnect: Callable[[], object] | None = None,
@@ -89,7 +88,6 @@ def connect_blocking(
         url,
         name=name,
         overflow=overflow,
-        token=token,
         timeout_s=timeout_s,
         on_disconnect=on_disconnect,
         on_reconnect=on_reconnect,

@@ -22,16 +22,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
-from octopia.broker.messages import ClientReply, Message
 from octopia.client.dialling import backoff_s, connect_to, explain, is_final, silence
 from octopia.client.outbox import Outbox
 from octopia.client.urls import Address
 from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
-from octopia.link import Ack, Frame, Hello, Item, Session
+from octopia.link import Session
+from octopia.protocol import Ack, CloseCode, Frame, Hello, Item, Opening, Role, WireItem
+from octopia.protocol.messages import ClientReply, Message
 from octopia.transport import Connection
 from octopia.transport.connection import HANDSHAKE_S
 from octopia.transport.settings import CLIENT_LINK
-from octopia.wire import CloseCode, Opening, Role, WireItem
 
 _log = logging.getLogger(__name__)
 _REPLIES = get_args(ClientReply)
@@ -178,7 +178,7 @@ class Channel:
         self._violation = None
         connection = await connect_to(address, self._make_connection)
         meant = self._opening
-        connection.send([Opening(meant.role, meant.sender, "", address.broker, meant.overflow, meant.token)])
+        connection.send([Opening(meant.role, meant.sender, "", address.broker, meant.overflow)])
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 ends: list[asyncio.Future[Any]] = [self._up, self._lost]

@@ -19,9 +19,17 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, assert_never
 
-from octopia.broker import Overflow
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import (
+from octopia.client.channel import Channel
+from octopia.client.outbox import Outbox
+from octopia.client.publishing import Attributes, Publishable, Publishing, to_publication
+from octopia.client.requests import Request, Requests
+from octopia.client.subscriptions import Advertisement, Callback, OnGap, Received, Subscription, call
+from octopia.client.urls import Address, find_addresses
+from octopia.content import Disjunction, Publication, parse_filter
+from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
+from octopia.protocol import MessageKind, Opening, Overflow, Role
+from octopia.protocol.handshake import NAME_LENGTH_MAX
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientReply,
     Confirmed,
@@ -33,16 +41,6 @@ from octopia.broker.messages import (
     SubscribeRequest,
     Unconfirmed,
 )
-from octopia.client.channel import Channel
-from octopia.client.outbox import Outbox
-from octopia.client.publishing import Attributes, Publishable, Publishing, to_publication
-from octopia.client.requests import Request, Requests
-from octopia.client.subscriptions import Advertisement, Callback, OnGap, Received, Subscription, call
-from octopia.client.urls import Address, find_addresses
-from octopia.content import Disjunction, Publication, parse_filter
-from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
-from octopia.wire import Opening, Role
-from octopia.wire.items import NAME_LENGTH_MAX, TOKEN_LENGTH_MAX
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +66,6 @@ def connect(
     *,
     name: str | None = None,
     overflow: Overflow | str = Overflow.DISCONNECT,
-    token: str = "",
     timeout_s: float = CONNECT_S,
     on_disconnect: Callable[[OctopiaError | None], object] | None = None,
     on_reconnect: Callable[[], object] | None = None,
@@ -79,7 +76,7 @@ def connect(
     ``url`` is one URL or several; without it OCTOPIA_URL counts, then octopia://127.0.0.1:7400. ``name`` is unique at
     a broker, and drawn at random by default. ``overflow`` is what the broker does if this client reads too slowly.
     """
-    opening = Opening(Role.CLIENT, _checked_name(name), overflow=_to_overflow(overflow), token=_checked_token(token))
+    opening = Opening(Role.CLIENT, _checked_name(name), overflow=_to_overflow(overflow))
     return Client(find_addresses(url), opening, timeout_s, Hooks(on_disconnect, on_reconnect, on_error))
 
 
@@ -360,9 +357,3 @@ def _checked_name(name: str | None) -> str:
     if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
         raise UsageError(f"expected a printable name of 1 to {NAME_LENGTH_MAX} characters, got {name[:40]!r}")
     return name
-
-
-def _checked_token(token: str) -> str:
-    if len(token) > TOKEN_LENGTH_MAX:
-        raise UsageError(f"expected a token of at most {TOKEN_LENGTH_MAX} characters, got {len(token)}")
-    return token

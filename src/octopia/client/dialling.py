@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from octopia.client.urls import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError, ProtocolViolation, Unavailable
+from octopia.protocol import CloseCode
 from octopia.transport import Connection
 from octopia.transport.connection import HANDSHAKE_S
-from octopia.wire import CloseCode
 
 DIAL_S = 3.0
 """How long the network may take to set up a connection before the next address is tried."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from octopia.broker.messages import ClientRequest, PublishRequest
 from octopia.link import Session
+from octopia.protocol.messages import ClientRequest, PublishRequest
 
 _PLAIN = 1
 """The class of a client's publications, in the mask of a session."""

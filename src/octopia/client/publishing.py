@@ -12,10 +12,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
-from octopia.broker.messages import PublishRequest
 from octopia.client.outbox import Outbox
 from octopia.content import Publication, Value
 from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused
+from octopia.protocol.messages import PublishRequest
 from octopia.wire import prepare
 
 BACKLOG_BYTES_MAX = 256 * 1024

@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import (
+from octopia.client.outbox import Outbox
+from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     AdvertiseRequest,
     SubscribeRequest,
     UnadvertiseRequest,
     Unconfirmed,
     UnsubscribeRequest,
 )
-from octopia.client.outbox import Outbox
-from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
 
 CONFIRMATION_SLACK_S = 0.25
 """How much longer than asked a client waits: the broker's answer names the brokers that are missing."""

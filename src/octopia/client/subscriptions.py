@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.broker import Overflow
-from octopia.broker.messages import Deliver
 from octopia.content import Disjunction, Publication, Value
 from octopia.errors import OctopiaError, SlowSubscriber, UsageError
 from octopia.ids import PublicationId
+from octopia.protocol import Overflow
+from octopia.protocol.messages import Deliver
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,5 @@
-"""The session of a link: what makes a connection that breaks carry messages exactly once and in order."""
+"""The session of a link, which carries messages exactly once and in order over connections that break."""
 
-from octopia.link.frames import Ack, Frame, Hello, Item
 from octopia.link.session import LinkSettings, Outcome, Session, Status
 
-__all__ = ["Ack", "Frame", "Hello", "Item", "LinkSettings", "Outcome", "Session", "Status"]
+__all__ = ["LinkSettings", "Outcome", "Session", "Status"]

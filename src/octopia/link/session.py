@@ -33,10 +33,8 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 
-from octopia.broker.interface import ALL_CLASSES, CONTROL_ONLY
-from octopia.broker.messages import Message, Publish, PublishRequest, size_of
-from octopia.broker.tid.messages import TidPublish
-from octopia.link.frames import CONTROL, Ack, Frame, Grant, Hello, Item
+from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Ack, Frame, Grant, Hello, Item
+from octopia.protocol.messages import Message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,15 +145,15 @@ class Session:
 
     def send(self, message: Message, now_ms: float) -> None:
         """Write a message."""
-        traffic_class, size = _class_and_size(message)
-        frame = Frame(self._next_sequence, message, traffic_class, size)
+        traffic_class = message.traffic_class
+        frame = Frame(self._next_sequence, message)
         self._next_sequence += 1
         if not self._kept:
             self._last_progress_ms = now_ms
         self._kept.append(frame)
         self._outbox.append(frame)
         if traffic_class != CONTROL:
-            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + size
+            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + message.size_bytes
             self._note_credit(traffic_class)
 
     def placed(self, traffic_class: int, frames: int) -> None:
@@ -259,9 +257,11 @@ class Session:
         if frame.sequence != self._accepted + 1:
             return
         self._accepted = frame.sequence
-        if frame.traffic_class != CONTROL:
-            self._unplaced.setdefault(frame.traffic_class, deque()).append(frame.size_bytes)
-        outcome.messages.append(frame.message)
+        message = frame.message
+        traffic_class = message.traffic_class
+        if traffic_class != CONTROL:
+            self._unplaced.setdefault(traffic_class, deque()).append(message.size_bytes)
+        outcome.messages.append(message)
 
     def _on_ack(self, ack: Ack, now_ms: float) -> None:
         if self._acknowledge(ack.accepted):
@@ -276,7 +276,7 @@ class Session:
 
     def _forget_sent(self) -> None:
         """Start a new sequence; what the other end may or may not have passed on is dropped."""
-        self.dropped_unacknowledged += sum(frame.traffic_class != CONTROL for frame in self._kept)
+        self.dropped_unacknowledged += sum(frame.message.traffic_class != CONTROL for frame in self._kept)
         self._kept.clear()
         self._next_sequence = 1
         self._sent_bytes.clear()
@@ -313,11 +313,3 @@ class Session:
             self._exhausted &= ~(1 << traffic_class)
         else:
             self._exhausted |= 1 << traffic_class
-
-
-def _class_and_size(message: Message) -> tuple[int, int]:
-    if type(message) is Publish:
-        return message.traffic_class, size_of(message)
-    if type(message) is PublishRequest or type(message) is TidPublish:
-        return 0, size_of(message)
-    return CONTROL, 0

@@ -24,11 +24,11 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
-from octopia.broker.kinds import MessageKind
 from octopia.errors import InvalidData
 from octopia.ids import LinkKind
 from octopia.pipeline.schemas import FAULTS
 from octopia.pipeline.storage import with_columns_of
+from octopia.protocol import MessageKind
 
 MISSING = "missing"
 UNWANTED = "unwanted"

@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
-from octopia.broker.kinds import MessageKind
 from octopia.errors import UsageError
 from octopia.ids import LinkKind
+from octopia.protocol import MessageKind
 
 CALM_MS = 1000.0
 """What the paper takes for a short delay."""

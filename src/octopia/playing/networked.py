@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from octopia.broker import MessageKind
 from octopia.broker.interface import Event
 from octopia.client import Client, Received, connect
 from octopia.content import Publication
@@ -23,9 +22,9 @@ from octopia.errors import NetworkError, OctopiaError
 from octopia.ids import BrokerId, LinkKind
 from octopia.overlay.files import Address
 from octopia.playing.files import Issued, Timed, Workload
+from octopia.protocol import Command, MessageKind, Verb
 from octopia.runtime.operating import ask
 from octopia.trace import Row, TraceSink
-from octopia.wire import Command, Verb
 
 AT_ONCE = 50
 """How many clients connect at the same time."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from octopia.errors import PeerError
 from octopia.ids import BrokerId, ClientId
-from octopia.link import Hello
+from octopia.protocol import CloseCode, Hello, Opening, Role, WireItem
 from octopia.runtime.links import BrokerLink, ClientLink
 from octopia.runtime.operating import Desk
 from octopia.transport import Connection
-from octopia.wire import CloseCode, Limits, Opening, Role, WireItem
+from octopia.wire import Limits
 
 if TYPE_CHECKING:
     from octopia.runtime.node import Node

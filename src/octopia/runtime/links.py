@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from octopia.broker import CONTROL_ONLY, Broker, Effects, Overflow
+from octopia.broker import Broker, Effects
 from octopia.errors import PeerError
 from octopia.ids import BrokerId, ClientId, Peer
-from octopia.link import Ack, Frame, Hello, Item, Session
+from octopia.link import Session
 from octopia.overlay import LinkShape
+from octopia.protocol import CONTROL_ONLY, Ack, CloseCode, Frame, Hello, Item, Overflow, WireItem
 from octopia.runtime.shaping import Shaper
 from octopia.transport import Connection
 from octopia.transport.settings import BROKER_LINK, CLIENT_LINK
-from octopia.wire import CloseCode, WireItem
 
 _SAID_BY_SESSIONS = frozenset((Hello, Frame, Ack))
 

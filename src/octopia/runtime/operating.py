@@ -12,9 +12,9 @@ from octopia.errors import PeerError, RequestRefused, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Address
+from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
 from octopia.transport import Connection
 from octopia.transport.settings import DELAY_LIMIT_MS
-from octopia.wire import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
 
 if TYPE_CHECKING:
     from octopia.runtime.node import Node

@@ -11,8 +11,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from octopia.link import Item
 from octopia.overlay import LinkShape
+from octopia.protocol import Item
 
 MOST_BEHIND_S = 0.1
 """How much a link may make up for when the process was late."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from octopia.broker import Broker, Case, ClusterIndexVector, LinkView, OctopiaBroker, Routed
+from octopia.broker import Broker, Case, LinkView, OctopiaBroker, Routed
 from octopia.broker.interface import Delivered, Detail, Fact
-from octopia.broker.messages import ClientReply
 from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.content import Disjunction, Filter, Publication, conforms, explain_mismatch, format_filter, matches
 from octopia.errors import UsageError
 from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import ClientReply
 from octopia.scenario import Scenario
 from octopia.simulator.run import Run, run_scenario
 

@@ -14,10 +14,11 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from octopia.broker import CONTROL_ONLY, Broker, Placed
-from octopia.broker.messages import Data, Message
+from octopia.broker import Broker, Placed
 from octopia.ids import BrokerId, Peer
 from octopia.overlay import LinkShape
+from octopia.protocol import CONTROL_ONLY
+from octopia.protocol.messages import Message
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 from octopia.simulator.profiles import Profile
 
@@ -186,6 +187,6 @@ def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
     """Return when a batch arrives that leaves at some time."""
     earliest_ns = leaves_ns + wire.delay_ns
     # Control goes first, so that a batch that begins with data is data throughout.
-    if isinstance(batch[0], Data):
+    if batch[0].size_bytes:
         return wire.arrival_ns(earliest_ns, control=False, data=True)
-    return wire.arrival_ns(earliest_ns, control=True, data=isinstance(batch[-1], Data))
+    return wire.arrival_ns(earliest_ns, control=True, data=bool(batch[-1].size_bytes))

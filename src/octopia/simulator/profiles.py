@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from octopia.broker.messages import (
+from octopia.errors import UsageError
+from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
-    Data,
     Message,
     Publish,
     PublishRequest,
@@ -25,10 +25,8 @@ from octopia.broker.messages import (
     SubscribeRequest,
     Unsubscribe,
     UnsubscribeRequest,
-    size_of,
 )
-from octopia.broker.tid.messages import TidAdvertise, TidPublish, TidSubscribe
-from octopia.errors import UsageError
+from octopia.tid.messages import TidAdvertise, TidPublish, TidSubscribe
 from octopia.tomlfile import read_toml
 
 
@@ -80,9 +78,7 @@ class Profile:
 
     def transmission_us(self, message: Message) -> float:
         """Return the time that the bytes of a message occupy a link."""
-        if not self.bandwidth_mbit_s or not isinstance(message, Data):
-            return 0.0
-        return size_of(message) * 8 / self.bandwidth_mbit_s
+        return message.size_bytes * 8 / self.bandwidth_mbit_s if self.bandwidth_mbit_s else 0.0
 
     def assumptions(self) -> dict[str, str | float]:
         """Return what a run under this profile assumes: every cost that is not zero."""

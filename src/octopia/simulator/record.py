@@ -14,10 +14,10 @@ from typing import TypeAlias
 import msgspec
 
 from octopia.broker.interface import Broker, Delivered, Detail, Event, Fact, Routed
-from octopia.broker.kinds import MessageKind
-from octopia.broker.messages import ClientReply, CutOff, Deliver, Publish, Refused
 from octopia.broker.numbered import Kept
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import ClientReply, CutOff, Deliver, Publish, Refused
 from octopia.simulator.profiles import Profile
 from octopia.trace import Deliveries, Row, TraceSink
 

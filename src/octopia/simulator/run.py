@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from octopia.broker import Detail, MessageKind
+from octopia.broker import Detail
 from octopia.ids import BrokerId, ClientId
+from octopia.protocol import MessageKind
 from octopia.scenario import (
     Scenario,
 )

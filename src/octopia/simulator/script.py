@@ -6,9 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import assert_never
 
-from octopia.broker import Broker, BrokerSettings, Detail, Fact, Routed, Verdict, hop_limit_of
+from octopia.algorithms import hop_limit_of
+from octopia.broker import Broker, BrokerSettings, Detail, Fact, Routed, Verdict
 from octopia.broker.interface import Delivered
-from octopia.broker.messages import (
+from octopia.errors import UsageError
+from octopia.ids import BrokerId, ClientId
+from octopia.link import LinkSettings
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientReply,
     ClientRequest,
@@ -18,9 +22,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.errors import UsageError
-from octopia.ids import BrokerId, ClientId
-from octopia.link import LinkSettings
 from octopia.scenario import (
     AdvertiseItem,
     CrashItem,

@@ -13,11 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from octopia.broker import CONTROL_ONLY, Broker, Placed
-from octopia.broker.messages import Message
+from octopia.broker import Broker, Placed
 from octopia.ids import BrokerId
-from octopia.link import Ack, Frame, Hello, Item, LinkSettings, Session
+from octopia.link import LinkSettings, Session
 from octopia.overlay import LinkShape
+from octopia.protocol import CONTROL_ONLY, Ack, Frame, Hello, Item
+from octopia.protocol.messages import Message
 from octopia.simulator.agenda import Priority, just_after_ns, to_ns
 from octopia.simulator.network import Host, Wire, jitter_ns, occupation_ns
 

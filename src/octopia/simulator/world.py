@@ -13,25 +13,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from octopia.broker import (
-    CONTROL_ONLY,
-    Broker,
-    BrokerSettings,
-    ClusterIndexVector,
-    Counters,
-    Detail,
-    Effects,
-    Overflow,
-    Verdict,
-    make_broker,
-)
+from octopia.algorithms import make_broker
+from octopia.broker import Broker, BrokerSettings, Counters, Detail, Effects, Verdict
 from octopia.broker.interface import Delivered, Fact, ForClient, Routed
-from octopia.broker.messages import ClientReply, ClientRequest, Message
 from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import LinkSettings
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay import LinkShape, Scot
+from octopia.protocol import CONTROL_ONLY, ClusterIndexVector, Overflow
+from octopia.protocol.messages import ClientReply, ClientRequest, Message
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
 from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival
 from octopia.simulator.profiles import Profile

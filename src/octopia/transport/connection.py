@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Protocol, cast
 
 from octopia.errors import BadFrame, ClosedByPeer, PeerError
-from octopia.wire import CloseCode, Closing, Limits, Opening, Reader, WireItem, encode
+from octopia.protocol import CloseCode, Closing, Opening, WireItem
+from octopia.wire import Limits, Reader, encode
 
 HANDSHAKE_S = 2.0
 """How long the other end of a new connection may take to say who it is."""

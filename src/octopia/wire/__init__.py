@@ -3,8 +3,8 @@
 This is pure: bytes in, items out, and the other way round. ``layout`` explains the format.
 """
 
+from octopia.protocol import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem
 from octopia.wire.encoding import encode, prepare
-from octopia.wire.items import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem
 from octopia.wire.layout import VERSION, Limits
 from octopia.wire.reader import Reader
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 
-from octopia.broker.messages import Message, Version
 from octopia.content.values import shorten
 from octopia.errors import BadFrame
 from octopia.ids import AdvertisementId, BrokerId, SubscriptionId
-from octopia.link import Ack, Hello
-from octopia.link.frames import Grant
-from octopia.wire.items import Opening, Role
+from octopia.protocol import Ack, Grant, Hello, Opening, Role
+from octopia.protocol.messages import Version
 from octopia.wire.layout import CIV_WIDTH_MAX, REGION_BYTES_MAX
 
 _FINGERPRINT = re.compile(r"[0-9a-f]+\Z")
@@ -32,14 +30,9 @@ def host_broker(region: bytes, cluster: int) -> BrokerId:
     return BrokerId.parse(f"{region.decode()}.{cluster}")
 
 
-def check_message(message: Message) -> None:
-    """Refuse a control message with a name or a number that nobody has; filters were checked when they were built."""
+def check_message(message: msgspec.Struct) -> None:
+    """Raise BadFrame for a message with an impossible name or number; filters are checked when they are built."""
     _check(msgspec.structs.astuple(message))
-
-
-def check_tid(tid: AdvertisementId) -> None:
-    """Refuse a TID that no advertisement has."""
-    _check_id(tid)
 
 
 def check_handles(handles: tuple[int, ...]) -> None:

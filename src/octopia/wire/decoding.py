@@ -11,14 +11,11 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from octopia.broker import ClusterIndexVector
-from octopia.broker.messages import Data, Deliver, Message, Publish, PublishRequest, size_of
-from octopia.broker.tid.messages import TidPublish
 from octopia.content import Publication, Value
 from octopia.content.limits import (
     NAME_LENGTH_MAX,
@@ -27,11 +24,11 @@ from octopia.content.limits import (
 )
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
-from octopia.ids import AdvertisementId, BrokerId, PublicationId
-from octopia.link import Ack, Frame, Hello
-from octopia.link.frames import CONTROL
+from octopia.ids import BrokerId, PublicationId
+from octopia.protocol import CONTROL, Ack, Answer, Closing, ClusterIndexVector, Command, Frame, Hello, Opening, WireItem
+from octopia.protocol.messages import Control, Copy, Deliver, Publish, PublishRequest
+from octopia.protocol.registry import REGISTRY
 from octopia.wire import checks
-from octopia.wire.items import Answer, Closing, Command, Opening, WireItem
 from octopia.wire.layout import (
     ATTRIBUTES_BYTES_MAX,
     CIV_WIDTH_MAX,
@@ -51,12 +48,7 @@ _Attributes: TypeAlias = Annotated[
     dict[_Name, _Integer | float | str | bool], Meta(min_length=1, max_length=PUBLICATION_ATTRIBUTES_MAX)
 ]
 
-_PUBLICATIONS = (Publish, PublishRequest, Deliver, TidPublish)
-_ControlMessage: Any = functools.reduce(operator.or_, [each for each in get_args(Message) if each not in _PUBLICATIONS])
-
 _to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode
-_to_message: Callable[[bytes], Message] = msgspec.msgpack.Decoder(_ControlMessage).decode
-_to_tid = msgspec.msgpack.Decoder(AdvertisementId).decode
 _to_handles = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 _to_hello = msgspec.msgpack.Decoder(Hello).decode
 _to_ack = msgspec.msgpack.Decoder(Ack).decode
@@ -125,13 +117,18 @@ def _publication(data: bytes, at: int, end: int) -> Frame:
     if kind == _DELIVER:
         delivery = Deliver(name, publication, _handles(extra), hop, published_ms)
         return _framed(sequence, delivery, traffic_class, CONTROL)
-    return _framed(sequence, TidPublish(name, publication, _tid(extra), hop, published_ms), traffic_class, 0)
+    copies = REGISTRY.other_copies
+    if copies is None:
+        raise BadFrame("expected a publication of OctopiA, got one of a routing scheme that is not in use here")
+    copy = copies.make(name, publication, extra, hop, published_ms)
+    checks.check_message(copy)
+    return _framed(sequence, copy, traffic_class, 0)
 
 
-def _framed(sequence: int, message: Data | PublishRequest, traffic_class: int, expected_class: int) -> Frame:
+def _framed(sequence: int, message: Copy | PublishRequest | Deliver, traffic_class: int, expected_class: int) -> Frame:
     if traffic_class != expected_class:
         raise BadFrame(f"expected the traffic class {expected_class}, got {traffic_class}")
-    return Frame(sequence, message, traffic_class, 0 if traffic_class == CONTROL else size_of(message))
+    return Frame(sequence, message)
 
 
 def _content(encoded: bytes, payload: bytes) -> Publication:
@@ -169,12 +166,6 @@ def _handles(extra: bytes) -> tuple[int, ...]:
     return handles
 
 
-def _tid(extra: bytes) -> AdvertisementId:
-    tid = _to_tid(extra)
-    checks.check_tid(tid)
-    return tid
-
-
 # Everything else.
 
 
@@ -182,9 +173,15 @@ def _control(data: bytes, at: int, end: int) -> Frame:
     _, _, clusters, traffic_class, sequence = HEADER.unpack_from(data, at)
     if clusters or traffic_class != CONTROL:
         raise BadFrame(f"expected no CIV and the traffic class {CONTROL}, got width {clusters}, class {traffic_class}")
-    message = _to_message(data[at + _HEADER_BYTES : end])
+    message = _control_decoder(REGISTRY.control_types)(data[at + _HEADER_BYTES : end])
     checks.check_message(message)
-    return Frame(sequence, message, CONTROL, 0)
+    return Frame(sequence, message)
+
+
+@functools.lru_cache(maxsize=2)
+def _control_decoder(types: tuple[type, ...]) -> Callable[[bytes], Control]:
+    """Return the decoder of control messages; it is made again when other messages are registered."""
+    return msgspec.msgpack.Decoder(functools.reduce(operator.or_, types)).decode
 
 
 def _opening(data: bytes, at: int, end: int) -> Opening:
@@ -251,7 +248,7 @@ _DECODERS: dict[Kind, _Decoder] = {
     Kind.PUBLISH: _publication,
     Kind.PUBLISH_REQUEST: _publication,
     Kind.DELIVER: _publication,
-    Kind.TID_PUBLISH: _publication,
+    Kind.OTHER_COPY: _publication,
     Kind.COMMAND: _command,
     Kind.ANSWER: _answer,
 }

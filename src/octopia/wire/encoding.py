@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
-from octopia.broker.messages import Deliver, Message, Publish, PublishRequest
-from octopia.broker.tid.messages import TidPublish
 from octopia.content import Publication
 from octopia.errors import InvalidPublication
 from octopia.ids import PublicationId
-from octopia.link import Ack, Frame, Hello
-from octopia.wire.items import REASON_LENGTH_MAX, Answer, Closing, Command, Opening, WireItem
+from octopia.protocol import Ack, Answer, Closing, Command, Frame, Hello, Opening, WireItem
+from octopia.protocol.handshake import REASON_LENGTH_MAX
+from octopia.protocol.messages import Copy, Deliver, Message, Publish, PublishRequest
+from octopia.protocol.registry import REGISTRY
+from octopia.protocol.traffic import CONTROL
 from octopia.wire.layout import (
     ATTRIBUTES_BYTES_MAX,
     GREETING,
@@ -35,7 +36,7 @@ _pack_publication = PUBLICATION.pack
 # Looking a member up in its enum takes longer than packing it.
 _PUBLISH = int(Kind.PUBLISH)
 _DELIVER = int(Kind.DELIVER)
-_TID_PUBLISH = int(Kind.TID_PUBLISH)
+_OTHER_COPY = int(Kind.OTHER_COPY)
 _PUBLICATION_REST = PUBLICATION.size - LENGTH_BYTES
 
 
@@ -44,7 +45,9 @@ def encode(item: WireItem) -> bytes:
     if type(item) is Frame:
         message = item.message
         write = _PUBLICATIONS.get(type(message))
-        return write(item, message) if write is not None else _control(item, message)
+        if write is not None:
+            return write(item, message)
+        return _other_copy(item, message) if message.size_bytes else _control(item, message)
     return _OTHERS[type(item)](item)
 
 
@@ -78,14 +81,16 @@ def _deliver(frame: Frame, message: Deliver) -> bytes:
     return _join(frame, _DELIVER, message, message.id, _to_msgpack(message.handles))
 
 
-def _tid_publish(frame: Frame, message: TidPublish) -> bytes:
-    return _join(frame, _TID_PUBLISH, message, message.id, _to_msgpack(message.tid))
+def _other_copy(frame: Frame, message: Any) -> bytes:
+    copies = REGISTRY.other_copies
+    assert copies is not None
+    return _join(frame, _OTHER_COPY, message, message.id, copies.to_extra(message))
 
 
 def _join(
     frame: Frame,
     kind: int,
-    message: Publish | Deliver | TidPublish,
+    message: Copy | Deliver,
     name: PublicationId,
     extra: bytes = b"",
     clusters: int = 0,
@@ -100,7 +105,7 @@ def _join(
         _PUBLICATION_REST + len(region) + len(extra) + len(attributes) + len(payload),
         kind,
         clusters,
-        frame.traffic_class,
+        message.traffic_class,
         frame.sequence,
         bits,
         name.incarnation,
@@ -122,7 +127,7 @@ def _publish_request(frame: Frame, message: PublishRequest) -> bytes:
         _PUBLICATION_REST + len(attributes) + len(payload),
         Kind.PUBLISH_REQUEST,
         0,
-        frame.traffic_class,
+        message.traffic_class,
         frame.sequence,
         0,
         0,
@@ -141,7 +146,7 @@ def _publish_request(frame: Frame, message: PublishRequest) -> bytes:
 
 
 def _control(frame: Frame, message: Message) -> bytes:
-    return _framed(Kind.CONTROL, _to_msgpack(message), frame.traffic_class, frame.sequence)
+    return _framed(Kind.CONTROL, _to_msgpack(message), CONTROL, frame.sequence)
 
 
 def _opening(item: Opening) -> bytes:
@@ -176,7 +181,6 @@ _PUBLICATIONS: dict[type, Callable[[Frame, Any], bytes]] = {
     Publish: _publish,
     PublishRequest: _publish_request,
     Deliver: _deliver,
-    TidPublish: _tid_publish,
 }
 
 _OTHERS: dict[type, Callable[[Any], bytes]] = {

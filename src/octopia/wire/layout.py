@@ -33,7 +33,7 @@ offset            width    publications only
 56                u32      length of the extra part
 60                u32      length of the attributes
 64                bytes    region of the host broker, in ASCII
-..                bytes    extra part, msgpack: the handles of a Deliver, the TID of a TidPublish, else nothing
+..                bytes    extra part, msgpack: the handles of a Deliver; for another routing scheme, its own
 ..                bytes    attributes: a msgpack map of names to values, each name once
 ..                bytes    payload: the rest of the frame
 ================  =======  ==========================================================================================
@@ -65,14 +65,14 @@ class Kind(enum.IntEnum):
     PUBLISH = 6
     PUBLISH_REQUEST = 7
     DELIVER = 8
-    TID_PUBLISH = 9
+    OTHER_COPY = 9
     COMMAND = 10
     ANSWER = 11
 
     @property
     def is_publication(self) -> bool:
         """Whether a frame of this kind has the longer header."""
-        return Kind.PUBLISH <= self <= Kind.TID_PUBLISH
+        return Kind.PUBLISH <= self <= Kind.OTHER_COPY
 
 
 VERSION: Final = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from octopia.errors import BadFrame
+from octopia.protocol import WireItem
 from octopia.wire.decoding import DECODERS, LENGTH_MIN, REFUSALS
-from octopia.wire.items import WireItem
 from octopia.wire.layout import LENGTH_BYTES, START, Kind, Limits
 
 _unpack_start = START.unpack_from

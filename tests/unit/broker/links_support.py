@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from octopia.broker import ALL_CLASSES, BrokerSettings, ClusterIndexVector, Effects, OctopiaBroker, Overflow
-from octopia.broker.messages import (
+from octopia.broker import BrokerSettings, Effects, OctopiaBroker
+from octopia.broker.tables import CltEntry
+from octopia.content import Publication, Value, parse_filter
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
+from octopia.overlay import Scot, parse_tree
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
     ClientRequest,
@@ -20,10 +25,6 @@ from octopia.broker.messages import (
     SubscribeRequest,
     Version,
 )
-from octopia.broker.tables import CltEntry
-from octopia.content import Publication, Value, parse_filter
-from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
-from octopia.overlay import Scot, parse_tree
 from octopia.settings import Algorithm, RoutingSettings
 
 at = BrokerId.parse

@@ -3,7 +3,9 @@
 import pytest
 
 from octopia.broker import OctopiaBroker
-from octopia.broker.messages import (
+from octopia.content import parse_filter
+from octopia.ids import AdvertisementId, ClientId
+from octopia.protocol.messages import (
     Advertise,
     CivSet,
     CivUnset,
@@ -11,8 +13,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     Version,
 )
-from octopia.content import parse_filter
-from octopia.ids import AdvertisementId, ClientId
 from support import advertise, at, join, make_broker, offer, sent_by, subscribe, take_all, want
 
 FIRST = AdvertisementId(at("b.1"), 1, 0)

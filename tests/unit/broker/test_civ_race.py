@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from octopia.broker.messages import CivSet, UnadvertiseRequest, UnsubscribeRequest
 from octopia.content import intersects
 from octopia.ids import AdvertisementId
+from octopia.protocol.messages import CivSet, UnadvertiseRequest, UnsubscribeRequest
 from support import HandDriven, at, offer, want
 
 OLD, NEW = AdvertisementId(at("b.1"), 1, 0), AdvertisementId(at("b.1"), 1, 1)

@@ -2,8 +2,10 @@
 
 import pytest
 
-from octopia.broker import OctopiaBroker, Overflow
-from octopia.broker.messages import (
+from octopia.broker import OctopiaBroker
+from octopia.ids import ClientId
+from octopia.protocol import Overflow
+from octopia.protocol.messages import (
     ClientRequest,
     CutOff,
     Deliver,
@@ -14,7 +16,6 @@ from octopia.broker.messages import (
     Unsubscribe,
     UnsubscribeRequest,
 )
-from octopia.ids import ClientId
 from support import at, join, make_broker, offer, publish, say, sent_by, subscribe, take_all, want
 
 C, SLOW, FAST = ClientId("C"), ClientId("slow"), ClientId("fast")

@@ -25,8 +25,10 @@ from links_support import (
     want,
 )
 
-from octopia.broker import MessageKind, OctopiaBroker
-from octopia.broker.messages import (
+from octopia.broker import OctopiaBroker
+from octopia.ids import AdvertisementId, ClientId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
     CivAck,
@@ -49,7 +51,6 @@ from octopia.broker.messages import (
     UnsubscribeRequest,
     Version,
 )
-from octopia.ids import AdvertisementId, ClientId
 
 STAR = "a-b, b-c, b-d"
 

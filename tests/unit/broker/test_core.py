@@ -4,9 +4,10 @@ import pickle
 
 import pytest
 
-from octopia.broker import CONTROL_ONLY, ClusterIndexVector, MessageKind, OctopiaBroker, Placed, Verdict
-from octopia.broker.messages import CivSet, Message, Publish, UnadvertiseRequest, UnsubscribeRequest, Version
+from octopia.broker import OctopiaBroker, Placed, Verdict
 from octopia.ids import AdvertisementId, ClientId, Peer
+from octopia.protocol import CONTROL_ONLY, ClusterIndexVector, MessageKind
+from octopia.protocol.messages import CivSet, Message, Publish, UnadvertiseRequest, UnsubscribeRequest, Version
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, take_all, want
 
 P, S = ClientId("P"), ClientId("S")

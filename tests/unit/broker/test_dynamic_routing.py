@@ -2,9 +2,10 @@
 
 import pytest
 
-from octopia.broker import Case, ClusterIndexVector, Decision
+from octopia.broker import Case, Decision
 from octopia.broker.dynamic_routing import route_dynamically
 from octopia.broker.static_routing import Wanted, route_statically
+from octopia.protocol import ClusterIndexVector
 from support import FakeView, at
 
 

@@ -24,8 +24,10 @@ from links_support import (
     want,
 )
 
-from octopia.broker import MessageKind, OctopiaBroker
-from octopia.broker.messages import (
+from octopia.broker import OctopiaBroker
+from octopia.ids import ClientId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
     CivNone,
@@ -47,7 +49,6 @@ from octopia.broker.messages import (
     Unsubscribe,
     UnsubscribeRequest,
 )
-from octopia.ids import ClientId
 
 STAR = "a-b, b-c, b-d"
 GRACE_MS = 5000.0

@@ -1,19 +1,9 @@
 """What a broker tells of itself at each level of detail."""
 
-from octopia.broker import (
-    Case,
-    ClusterIndexVector,
-    Detail,
-    Event,
-    Fact,
-    LinkView,
-    OctopiaBroker,
-    Overflow,
-    Routed,
-    Verdict,
-)
-from octopia.broker.messages import CivSet, MessageKind, UnsubscribeRequest, Version
+from octopia.broker import Case, Detail, Event, Fact, LinkView, OctopiaBroker, Routed, Verdict
 from octopia.ids import AdvertisementId, ClientId, LinkKind, PublicationId, SubscriptionId
+from octopia.protocol import ClusterIndexVector, Overflow
+from octopia.protocol.messages import CivSet, MessageKind, UnsubscribeRequest, Version
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, take_all, want
 
 P, S = ClientId("P"), ClientId("S")

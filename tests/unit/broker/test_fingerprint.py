@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from octopia.broker import ClusterIndexVector, OctopiaBroker, Overflow, Verdict
-from octopia.broker.messages import CivSet, CivUnset, PublishRequest, Unsubscribe, Version
+from octopia.broker import OctopiaBroker, Verdict
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
+from octopia.protocol import ClusterIndexVector, Overflow
+from octopia.protocol.messages import CivSet, CivUnset, PublishRequest, Unsubscribe, Version
 from support import advertise, at, join, make_broker, offer, pub, publish, say, sent_by, subscribe, want
 
 FIRST = AdvertisementId(at("b.1"), 1, 0)

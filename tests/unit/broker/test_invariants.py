@@ -5,12 +5,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from octopia.broker import ClusterIndexVector, OctopiaBroker, invariants
-from octopia.broker.messages import CivSet, Deliver, Version
+from octopia.broker import OctopiaBroker, invariants
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import parse_filter
 from octopia.errors import InvariantBroken
 from octopia.ids import AdvertisementId, ClientId, Peer, SubscriptionId
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import CivSet, Deliver, Version
 from support import advertise, at, join, make_broker, offer, publish, subscribe, want
 
 HOSTED = AdvertisementId(at("b.1"), 1, 0)

@@ -20,18 +20,17 @@ from links_support import (
 from links_support import offer as offered
 
 from octopia.broker import Case, Detail, Event, Fact, OctopiaBroker, Verdict
-from octopia.broker.messages import (
+from octopia.broker.queues import LONGER_THAN_ANY
+from octopia.ids import ClientId
+from octopia.protocol.messages import (
     CivSet,
     Publish,
     SubscriptionDigest,
     Unsubscribe,
     Version,
-    size_of,
 )
-from octopia.broker.queues import LONGER_THAN_ANY
-from octopia.ids import ClientId
 
-SIZE = size_of(publication(0))
+SIZE = publication(0).size_bytes
 
 
 def down(link: str = "c.0", at_ms: float = 10.0, **settings: object) -> OctopiaBroker:

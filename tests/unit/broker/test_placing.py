@@ -23,8 +23,10 @@ from links_support import (
     want,
 )
 
-from octopia.broker import CONTROL_ONLY, OctopiaBroker, Placed, Verdict
-from octopia.broker.messages import (
+from octopia.broker import OctopiaBroker, Placed, Verdict
+from octopia.ids import ClientId
+from octopia.protocol import CONTROL_ONLY
+from octopia.protocol.messages import (
     CivNone,
     CutOff,
     Deliver,
@@ -35,7 +37,6 @@ from octopia.broker.messages import (
     Unsubscribe,
     Version,
 )
-from octopia.ids import ClientId
 
 STAR = "a-b, b-c, b-d"
 

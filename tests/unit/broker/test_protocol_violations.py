@@ -2,10 +2,10 @@
 
 import pytest
 
-from octopia.broker import ClusterIndexVector, Overflow
-from octopia.broker.messages import CivSet, CivUnset, Deliver, Message, Unadvertise, Unsubscribe, Version
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
+from octopia.protocol import ClusterIndexVector, Overflow
+from octopia.protocol.messages import CivSet, CivUnset, Deliver, Message, Unadvertise, Unsubscribe, Version
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, want
 
 HERE = "b.1"

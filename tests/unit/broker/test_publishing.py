@@ -2,9 +2,10 @@
 
 import pytest
 
-from octopia.broker import Case, ClusterIndexVector, OctopiaBroker, Verdict
-from octopia.broker.messages import CivSet, Deliver, Publish, PublishRequest, Refused, UnadvertiseRequest, Version
+from octopia.broker import Case, OctopiaBroker, Verdict
 from octopia.ids import AdvertisementId, ClientId, PublicationId
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.messages import CivSet, Deliver, Publish, PublishRequest, Refused, UnadvertiseRequest, Version
 from support import at, join, make_broker, offer, pub, publish, say, sent_by, subscribe, take_all, want
 
 P, S = ClientId("P"), ClientId("S")

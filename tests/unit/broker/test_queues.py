@@ -1,8 +1,9 @@
 import pytest
 
-from octopia.broker import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector, Verdict
-from octopia.broker.messages import CivSet, Confirmed, Deliver, Lost, Publish, Version
+from octopia.broker import Verdict
 from octopia.broker.queues import ClientQueue, LinkStatus, OutputQueue
+from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector
+from octopia.protocol.messages import CivSet, Confirmed, Deliver, Lost, Publish, Version
 from support import publish
 
 

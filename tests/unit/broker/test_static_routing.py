@@ -1,7 +1,8 @@
 """Static publication routing, Alg. 3, as a pure function."""
 
-from octopia.broker import ClusterIndexVector, Decision, Forward
+from octopia.broker import Decision, Forward
 from octopia.broker.static_routing import Wanted, route_statically
+from octopia.protocol import ClusterIndexVector
 from support import FakeView, at
 
 

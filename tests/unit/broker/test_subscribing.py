@@ -1,9 +1,9 @@
 """The subscription broadcast process, Alg. 2, and its reverse."""
 
 from octopia.broker import OctopiaBroker
-from octopia.broker.messages import CivSet, CivUnset, Subscribe, Unsubscribe, UnsubscribeRequest, Version
 from octopia.content import parse_filter
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
+from octopia.protocol.messages import CivSet, CivUnset, Subscribe, Unsubscribe, UnsubscribeRequest, Version
 from support import advertise, at, join, make_broker, offer, sent_by, subscribe, take_all, want
 
 STAR = "a-b, b-c, b-d"

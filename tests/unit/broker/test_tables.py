@@ -1,8 +1,8 @@
-from octopia.broker import ClusterIndexVector
 from octopia.broker.tables import Clt, CltEntry, Prt, PrtEntry
 from octopia.content import parse_filter
 from octopia.ids import AdvertisementId, ClientId, Peer, SubscriptionId
 from octopia.matching import Match, ScanAdvertisements, ScanSubscriptions
+from octopia.protocol import ClusterIndexVector
 from support import at, pub
 
 P = ClientId("P")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from octopia.broker import ALL_CLASSES, CONTROL_ONLY, Detail, OctopiaBroker, Overflow
-from octopia.broker.messages import Deliver, Lost
+from octopia.broker import Detail, OctopiaBroker
 from octopia.content import Publication
 from octopia.ids import ClientId, Peer
 from octopia.matching import SCAN, Match, MatcherFactory
 from octopia.matching.scan import ScanSubscriptions
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, Overflow
+from octopia.protocol.messages import Deliver, Lost
 from support import at, join, make_broker, make_settings, offer, publish, say, subscribe, want
 
 A, B, C = ClientId("A"), ClientId("B"), ClientId("C")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fake_broker import FakeBroker, confirm, delivery
-from octopia.broker.messages import ClientReply, ClientRequest, PublishRequest
 from octopia.client import client, dialling, publishing
+from octopia.protocol.messages import ClientReply, ClientRequest, PublishRequest
 from octopia.transport.settings import DEFAULT_PORT
 
 PAGE = (Path(__file__).parents[3] / "docs/client.md").read_text()

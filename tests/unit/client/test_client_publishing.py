@@ -10,14 +10,14 @@ import pytest
 
 import octopia
 from fake_broker import PATIENCE_S, Cut, FakeBroker
-from octopia.broker.messages import AdvertiseRequest, PublishRequest, Refused
 from octopia.client import dialling, publishing
 from octopia.client.outbox import Outbox
 from octopia.client.publishing import Publishing
 from octopia.content import Publication
 from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, UsageError
-from octopia.link import Hello, LinkSettings, Session
-from octopia.link.frames import Grant
+from octopia.link import LinkSettings, Session
+from octopia.protocol import Grant, Hello
+from octopia.protocol.messages import AdvertiseRequest, PublishRequest, Refused
 from support import turn
 
 

@@ -16,7 +16,7 @@ from octopia.client.dialling import backoff_s
 from octopia.client.urls import Address, find_addresses, parse_url
 from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailable, UsageError
 from octopia.link import LinkSettings
-from octopia.wire import CloseCode, Closing
+from octopia.protocol import CloseCode, Closing
 from support import turn
 
 
@@ -100,22 +100,20 @@ def test_importing_the_package_is_cheap():
 def test_the_opening_says_who_is_there():
     async def run() -> None:
         async with FakeBroker() as broker:
-            async with octopia.connect(f"{broker.url}/b.3", name="feed", token="secret") as client:
+            async with octopia.connect(f"{broker.url}/b.3", name="feed") as client:
                 assert client.is_connected
                 assert client.name == "feed"
             assert not client.is_connected
             (opening,) = broker.openings
-            assert (opening.sender, opening.broker, opening.token) == ("feed", "b.3", "secret")
+            assert (opening.sender, opening.broker) == ("feed", "b.3")
 
     asyncio.run(run())
 
 
-def test_names_and_tokens_are_checked():
+def test_names_are_checked():
     assert octopia.connect().name != octopia.connect().name
     with pytest.raises(UsageError, match="printable name"):
         octopia.connect(name="a\nb")
-    with pytest.raises(UsageError, match="token"):
-        octopia.connect(token="a" * 5000)
 
 
 def test_a_client_must_be_open():

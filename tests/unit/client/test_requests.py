@@ -8,7 +8,10 @@ import pytest
 
 import octopia
 from fake_broker import FakeBroker, confirm, keep_quiet
-from octopia.broker.messages import (
+from octopia.content import parse_filter
+from octopia.errors import InvalidFilter, NotConfirmed, OctopiaError, RequestRefused, UsageError
+from octopia.ids import BrokerId
+from octopia.protocol.messages import (
     AdvertiseRequest,
     Confirmed,
     Refused,
@@ -17,9 +20,6 @@ from octopia.broker.messages import (
     Unconfirmed,
     UnsubscribeRequest,
 )
-from octopia.content import parse_filter
-from octopia.errors import InvalidFilter, NotConfirmed, OctopiaError, RequestRefused, UsageError
-from octopia.ids import BrokerId
 
 
 def test_requests_are_sent_as_they_are_meant():

@@ -8,10 +8,10 @@ import pytest
 
 import octopia
 from fake_broker import FakeBroker, delivery
-from octopia.broker.messages import CutOff, Gap, Lost, UnsubscribeRequest
 from octopia.client import Received, Subscription
 from octopia.errors import SlowSubscriber, UsageError
-from octopia.wire import CloseCode
+from octopia.protocol import CloseCode
+from octopia.protocol.messages import CutOff, Gap, Lost, UnsubscribeRequest
 
 
 async def take(subscription: Subscription, count: int) -> list[object]:

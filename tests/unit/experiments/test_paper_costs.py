@@ -9,7 +9,6 @@ pytest.importorskip("pyarrow")
 import pyarrow
 
 from octopia.broker import OctopiaBroker, Verdict
-from octopia.broker.tid.core import TidBroker
 from octopia.content import matches, parse_filter
 from octopia.errors import InvariantBroken, UsageError
 from octopia.experiments.paper import costs
@@ -20,6 +19,7 @@ from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
 from octopia.playing.files import Issued, Workload
 from octopia.settings import Algorithm
+from octopia.tid.core import TidBroker
 
 TREE, CLUSTERS = "path:3", 4
 BOTH = (Algorithm.STATIC, Algorithm.TID_STATIC)

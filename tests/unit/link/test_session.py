@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from octopia.broker import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector
-from octopia.broker.messages import Confirm, Message, Publish, PublishRequest, size_of
 from octopia.content import Publication
 from octopia.ids import PublicationId
-from octopia.link import Ack, Frame, Hello, Item, LinkSettings, Outcome, Session, Status
-from octopia.link.frames import CONTROL, Grant
+from octopia.link import LinkSettings, Outcome, Session, Status
+from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, Ack, ClusterIndexVector, Frame, Grant, Hello, Item
+from octopia.protocol.messages import Confirm, Message, Publish, PublishRequest
 from support import at, say
 
 SMALL = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0, retransmit_ms=15.0)
@@ -23,7 +22,7 @@ def data(number: int, traffic_class: int = 0, size: int = SIZE) -> Publish:
     """Make a publication of a class and size; one with an empty payload takes 50 bytes."""
     civ = ClusterIndexVector.of(range(traffic_class), 8) if traffic_class else None
     message = Publish(PublicationId(at("a.0"), 1, number), Publication({"x": 1}, b"." * (size - SIZE)), civ, 1, 0.0)
-    assert (message.traffic_class, size_of(message)) == (traffic_class, size)
+    assert (message.traffic_class, message.size_bytes) == (traffic_class, size)
     return message
 
 
@@ -106,11 +105,11 @@ class TestGreeting:
         session = Session(1, SMALL)
         session.connected(0.0)
         session.drain(0.0)
-        outcome = session.receive([Frame(1, control(), CONTROL, 0), Ack(0, Grant(5, 999, ()))], 1.0)
+        outcome = session.receive([Frame(1, control()), Ack(0, Grant(5, 999, ()))], 1.0)
         assert (outcome.messages, outcome.came_up) == ([], False)
         assert session.drain(1.0) == []
         assert session.classes == CONTROL_ONLY
-        outcome = session.receive([Hello(1, 0, 0, Grant(1, 100, ())), Frame(1, control(), CONTROL, 0)], 1.0)
+        outcome = session.receive([Hello(1, 0, 0, Grant(1, 100, ())), Frame(1, control())], 1.0)
         assert outcome.messages == [control()]
 
     def test_without_a_connection_nothing_is_heard(self):
@@ -155,10 +154,10 @@ class TestSequence:
         pair.send(control(), data(0), control(), data(1, 2))
         items = pair.a.drain(0.0)
         assert items == [
-            Frame(1, control(), CONTROL, 0),
-            Frame(2, data(0), 0, SIZE),
-            Frame(3, control(), CONTROL, 0),
-            Frame(4, data(1, 2), 2, SIZE),
+            Frame(1, control()),
+            Frame(2, data(0)),
+            Frame(3, control()),
+            Frame(4, data(1, 2)),
         ]
         assert pair.b.receive(items, 0.0).messages == [control(), data(0), control(), data(1, 2)]
 
@@ -166,7 +165,7 @@ class TestSequence:
         pair = Pair()
         request: PublishRequest = say(0, x=1)
         pair.send(request)
-        assert pair.a.drain(0.0) == [Frame(1, request, 0, size_of(request))]
+        assert pair.a.drain(0.0) == [Frame(1, request)]
 
     def test_one_acknowledgement_stands_for_all_frames_before(self):
         pair = Pair()

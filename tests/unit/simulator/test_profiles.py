@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from octopia.broker.messages import CivSet, Deliver, Message, PublishRequest, Unsubscribe, Version, size_of
 from octopia.content import Publication
 from octopia.errors import InvalidFile, UsageError
 from octopia.ids import PublicationId, SubscriptionId
+from octopia.protocol.messages import CivSet, Deliver, Message, PublishRequest, Unsubscribe, Version
 from octopia.simulator.profiles import PAPER, UNIT, Profile, find_profile
 from support import advertise, at, offer, pub, publish, say, subscribe, want
 
@@ -66,7 +66,7 @@ def test_only_publications_occupy_a_link():
 
 
 def test_the_size_of_a_publication_grows_with_names_texts_and_payload():
-    sizes = [size_of(PublishRequest(0, each, 0.0)) for each in (pub(x=1), pub(name="abc"), PAID)]
+    sizes = [PublishRequest(0, each, 0.0).size_bytes for each in (pub(x=1), pub(name="abc"), PAID)]
     assert sizes == [50, 47, 55]
 
 

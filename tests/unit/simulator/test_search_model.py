@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from octopia.broker import BrokerSettings, MessageKind, Overflow
+from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
-from octopia.broker.messages import Confirmed, Deliver
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, PublicationId
 from octopia.link import LinkSettings, Session
 from octopia.matching import SCAN
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol import MessageKind, Overflow
+from octopia.protocol.messages import Confirmed, Deliver
 from octopia.simulator.search import Client, Explorer, Order, Scenario, find_scenario
 from octopia.simulator.search.__main__ import main
 from octopia.simulator.search.canonical import clone, digest

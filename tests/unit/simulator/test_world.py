@@ -4,11 +4,12 @@ import dataclasses
 
 import pytest
 
-from octopia.broker import Detail, Overflow
-from octopia.broker.messages import ClientReply, CutOff, PublishRequest, size_of
+from octopia.broker import Detail
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol import Overflow
+from octopia.protocol.messages import ClientReply, CutOff, PublishRequest
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import PAPER, UNIT
 from octopia.simulator.run import Run, run_scenario
@@ -150,7 +151,7 @@ def test_bandwidth_counts_bytes():
     slow = dataclasses.replace(UNIT, bandwidth_mbit_s=0.08)  # ten bytes a millisecond
     run = run_text(LINE + PUBLISH, profile=slow)
     _, publication = run.ledger.publication(0)
-    assert size_of(PublishRequest(0, publication, 0.0)) == 50
+    assert PublishRequest(0, publication, 0.0).size_bytes == 50
     assert delays(run)["here"] == pytest.approx(1 + 5 + 1)
     assert delays(run)["far"] == pytest.approx(5 + 4 * 5)
 

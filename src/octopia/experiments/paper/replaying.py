@@ -20,17 +20,17 @@ from octopia.broker.publishing import View, wanted_at_host, wanted_beyond
 from octopia.broker.state import State
 from octopia.broker.static_routing import Wanted, route_statically
 from octopia.broker.tables import CltEntry
-from octopia.broker.tid.core import TidBroker
-from octopia.broker.tid.deliveries import local_of
-from octopia.broker.tid.messages import Tid
-from octopia.broker.tid.path_selection import Path, select_dynamically, select_statically
-from octopia.broker.tid.publishing import View as TidView
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.tables import BoundCopy
 from octopia.errors import InvariantBroken
 from octopia.experiments.paper.visits import Played, Visit
 from octopia.ids import BrokerId
 from octopia.matching import Match
+from octopia.tid.core import TidBroker
+from octopia.tid.deliveries import local_of
+from octopia.tid.messages import Tid
+from octopia.tid.path_selection import Path, select_dynamically, select_statically
+from octopia.tid.publishing import View as TidView
+from octopia.tid.state import TidState
+from octopia.tid.tables import BoundCopy
 
 Step = Callable[[], object]
 

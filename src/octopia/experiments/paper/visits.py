@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 
 from octopia.broker import Broker, Detail, Event, Fact, Routed, Verdict
 from octopia.broker.interface import Delivered
-from octopia.broker.messages import ClientReply
 from octopia.content import Publication
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, Peer, PublicationId, SubscriptionId
 from octopia.playing.files import Workload
 from octopia.playing.simulated import Play, scenario_of
+from octopia.protocol.messages import ClientReply
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import UNIT

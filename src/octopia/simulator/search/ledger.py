@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from octopia.broker import MessageKind
-from octopia.broker.messages import (
+from octopia.content import Publication, matches
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientRequest,
     Confirmed,
@@ -26,7 +27,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.content import Publication, matches
 from octopia.simulator.search.scenarios import Client, Scenario
 
 Receipt: TypeAlias = tuple[int, int, int]

@@ -26,11 +26,12 @@ import marshal
 from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
-from octopia.broker import CONTROL_ONLY, BrokerSettings, MessageKind
-from octopia.broker.messages import PublishRequest, Refused
+from octopia.broker import BrokerSettings
 from octopia.ids import BrokerId, ClientId
-from octopia.link import Ack, Session, Status
+from octopia.link import Session, Status
 from octopia.overlay import Scot, parse_tree
+from octopia.protocol import CONTROL_ONLY, Ack, MessageKind
+from octopia.protocol.messages import PublishRequest, Refused
 from octopia.simulator.search.ledger import Ledger, Witness
 from octopia.simulator.search.nodes import (
     Arrive,

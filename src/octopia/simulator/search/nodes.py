@@ -16,13 +16,14 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
-from octopia.broker import BrokerSettings, Effects, Overflow
+from octopia.broker import BrokerSettings, Effects
 from octopia.broker.core import OctopiaBroker
-from octopia.broker.messages import ClientRequest, Message
 from octopia.ids import BrokerId, ClientId
-from octopia.link import Item, LinkSettings, Session, Status
+from octopia.link import LinkSettings, Session, Status
 from octopia.matching import SCAN
 from octopia.overlay import Scot
+from octopia.protocol import Item, Overflow
+from octopia.protocol.messages import ClientRequest, Message
 from octopia.simulator.search.canonical import clone, digest
 
 RETRANSMIT_MS = 100.0

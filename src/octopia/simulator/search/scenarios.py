@@ -12,7 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.broker.messages import (
+from octopia.content import Publication, parse_filter
+from octopia.errors import UsageError
+from octopia.ids import BrokerId
+from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientRequest,
     PublishRequest,
@@ -20,9 +23,6 @@ from octopia.broker.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.content import Publication, parse_filter
-from octopia.errors import UsageError
-from octopia.ids import BrokerId
 
 
 class CrashOf(msgspec.Struct, frozen=True, tag=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from octopia.broker.messages import Message, Version
-from octopia.link import Ack, Frame, Hello, Item
+from octopia.protocol import Ack, Frame, Hello, Item
+from octopia.protocol.messages import Message, Version
 from octopia.simulator.search.model import CUT, Kind, Model, State, Transition
 from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ResendOver
 
@@ -72,7 +72,7 @@ def _tell_item(item: Item) -> str:
 
 
 def _tell_message(message: Message) -> str:
-    values = [getattr(message, name) for name in message.__struct_fields__ if name in _TOLD]
+    values = [getattr(message, name) for name in getattr(message, "__struct_fields__", ()) if name in _TOLD]
     return " ".join([type(message).__name__, *(_tell_value(each) for each in values if each is not None)])
 
 

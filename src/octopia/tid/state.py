@@ -7,10 +7,10 @@ import dataclasses
 from octopia.broker.common import CommonState
 from octopia.broker.interface import Counters
 from octopia.broker.numbered import Kept
-from octopia.broker.tid.messages import TidMessage
-from octopia.broker.tid.tables import BoundCopy, Prt, Srt, Unbound
 from octopia.ids import BrokerId, Peer, PublicationId, SubscriptionId
 from octopia.settings import Algorithm
+from octopia.tid.messages import TidMessage
+from octopia.tid.tables import BoundCopy, Prt, Srt, Unbound
 
 
 @dataclasses.dataclass(slots=True)

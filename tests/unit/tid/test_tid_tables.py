@@ -1,9 +1,9 @@
 from tid_support import sub_id, tid
 
-from octopia.broker.tid.tables import BoundCopy, Prt, Srt, SrtEntry, Unbound, UnboundSubscription
 from octopia.content import parse_filter
 from octopia.ids import BrokerId, ClientId
 from octopia.matching import ScanAdvertisements, ScanSubscriptions
+from octopia.tid.tables import BoundCopy, Prt, Srt, SrtEntry, Unbound, UnboundSubscription
 from support import pub
 
 LEFT, RIGHT = BrokerId("a", 0), BrokerId("c", 0)

@@ -7,8 +7,8 @@ import random
 import pytest
 from tid_support import TidOverlay
 
-from octopia.broker.messages import Deliver, UnadvertiseRequest, UnsubscribeRequest
 from octopia.ids import ClientId
+from octopia.protocol.messages import Deliver, UnadvertiseRequest, UnsubscribeRequest
 from support import offer, say, want
 
 CLIENTS = {"P0": "a.0", "P1": "b.1", "P2": "c.0", "S0": "a.1", "S1": "c.1", "S2": "b.0"}

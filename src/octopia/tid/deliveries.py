@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Sequence
 
 from octopia.broker.deliveries import deliver_to
-from octopia.broker.tid.messages import TidPublish
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.tables import BoundCopy
 from octopia.ids import ClientId, SubscriptionId
+from octopia.tid.messages import TidPublish
+from octopia.tid.state import TidState
+from octopia.tid.tables import BoundCopy
 
 REMEMBERED_PUBLICATIONS = 65_536
 """For how many publications at least an edge broker knows which of its subscriptions got them; at most for twice."""

@@ -1,24 +1,78 @@
-"""All that travels over links: what two brokers say to each other, what clients ask, and what they are told.
+"""The messages that travel over links: between brokers, from clients to their host broker, and back.
 
-Messages are immutable values; one object may stand in several queues. ``MessageKind`` counts what brokers say to each
-other in the paper's terms. A client names its advertisements and subscriptions by *handles* of its own choice, so that
-it may go on talking before it was answered; the host broker mints the ids that brokers use among each other.
+Messages are immutable values, so one object may wait in several queues. Every message knows its traffic class and its
+size in bytes: control messages have the class ``CONTROL`` and need no credit, data messages carry a publication.
+``MessageKind`` counts messages between brokers in the paper's terms.
 
-What there are many of is made with ``gc=False``: a message can be part of no cycle, so that the garbage collector need
-not look at it again and again.
+A client names its advertisements and subscriptions by *handles* that it chooses, so it can go on before it is answered.
+The host broker mints the ids that brokers use.
+
+Frequent messages are declared with ``gc=False``: a message is never part of a cycle, so the garbage collector can skip
+it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import msgspec
 
-from octopia.broker.civ import ClusterIndexVector
-from octopia.broker.kinds import MessageKind
-from octopia.broker.tid.messages import TidMessage, TidPublish
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
+from octopia.protocol.civ import ClusterIndexVector
+from octopia.protocol.kinds import MessageKind
+from octopia.protocol.traffic import CONTROL, HEADER_BYTES
+
+
+class Message(Protocol):
+    """Anything that travels over a link."""
+
+    @property
+    def traffic_class(self) -> int:
+        """The class of data, or ``CONTROL``."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on a link; 0 for messages without a publication."""
+
+
+class NeighbourMessage(Message, Protocol):
+    """A message between brokers, of any routing scheme."""
+
+    @property
+    def kind(self) -> MessageKind:
+        """The kind under which it is counted and traced."""
+
+
+class Copy(NeighbourMessage, Protocol):
+    """A copy of a publication between brokers, of any routing scheme."""
+
+    @property
+    def id(self) -> PublicationId:
+        """The id that the host broker gave the publication."""
+
+    @property
+    def publication(self) -> Publication:
+        """Its content."""
+
+    @property
+    def publication_civ(self) -> ClusterIndexVector | None:
+        """The clusters that this copy must still reach, or None."""
+
+    @property
+    def hop(self) -> int:
+        """The number of links between brokers that it has crossed."""
+
+    @property
+    def published_ms(self) -> float:
+        """When its publisher sent it."""
+
+
+class Control(msgspec.Struct, frozen=True, tag=True):
+    """A message without a publication. It needs no credit and goes ahead of data."""
+
+    traffic_class: ClassVar[int] = CONTROL
+    size_bytes: ClassVar[int] = 0
 
 
 class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -28,13 +82,10 @@ class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
     number: int
 
 
-_HEADER_BYTES = 40
-
-
 # Between brokers.
 
 
-class Advertise(msgspec.Struct, frozen=True, tag=True):
+class Advertise(Control, frozen=True):
     """Tell the brokers of the host region what a publisher will send."""
 
     kind: ClassVar[MessageKind] = MessageKind.ADVERTISEMENT
@@ -42,14 +93,14 @@ class Advertise(msgspec.Struct, frozen=True, tag=True):
     offer: Disjunction
 
 
-class Unadvertise(msgspec.Struct, frozen=True, tag=True):
+class Unadvertise(Control, frozen=True):
     """Withdraw an advertisement."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNADVERTISEMENT
     id: AdvertisementId
 
 
-class Subscribe(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Subscribe(Control, frozen=True, gc=False):
     """Tell the brokers of the host cluster what a subscriber wants."""
 
     kind: ClassVar[MessageKind] = MessageKind.SUBSCRIPTION
@@ -57,14 +108,14 @@ class Subscribe(msgspec.Struct, frozen=True, tag=True, gc=False):
     interest: Disjunction
 
 
-class Unsubscribe(msgspec.Struct, frozen=True, tag=True):
+class Unsubscribe(Control, frozen=True):
     """Withdraw a subscription."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNSUBSCRIPTION
     id: SubscriptionId
 
 
-class CivSet(msgspec.Struct, frozen=True, tag=True):
+class CivSet(Control, frozen=True):
     """Tell the host broker that the sender's cluster now wants these advertisements (D3)."""
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_SET
@@ -72,7 +123,7 @@ class CivSet(msgspec.Struct, frozen=True, tag=True):
     version: Version
 
 
-class CivUnset(msgspec.Struct, frozen=True, tag=True):
+class CivUnset(Control, frozen=True):
     """Tell the host broker that the sender's cluster no longer wants these advertisements (D3)."""
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_UNSET
@@ -98,11 +149,16 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
         """The number of clusters left to reach, which orders queues so that no ring of them can wait for itself."""
         return len(self.publication_civ) if self.publication_civ is not None else 0
 
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on a link."""
+        return HEADER_BYTES + self.publication.size
+
 
 # Between brokers: confirmations (D5).
 
 
-class CivNone(msgspec.Struct, frozen=True, tag=True):
+class CivNone(Control, frozen=True):
     """Answer advertisements that the sender's cluster does not want; one that it wants is answered by CivSet."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
@@ -110,14 +166,14 @@ class CivNone(msgspec.Struct, frozen=True, tag=True):
     version: Version
 
 
-class CivAck(msgspec.Struct, frozen=True, tag=True):
+class CivAck(Control, frozen=True):
     """Tell a secondary broker which version of its bits the host broker now holds, advertisement by advertisement."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
     stored: tuple[tuple[AdvertisementId, Version], ...]
 
 
-class Confirm(msgspec.Struct, frozen=True, tag=True):
+class Confirm(Control, frozen=True):
     """Tell the hop that subscriptions came from that they are in force here and beyond."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
@@ -127,7 +183,7 @@ class Confirm(msgspec.Struct, frozen=True, tag=True):
 # Between brokers: the exchange when a link comes up.
 
 
-class SubscriptionDigest(msgspec.Struct, frozen=True, tag=True):
+class SubscriptionDigest(Control, frozen=True):
     """Over an aLink: all subscriptions that the receiver should know from the sender.
 
     ``unconfirmed`` are those whose confirmation the sender still waits for. Only a ``complete`` digest says that what
@@ -140,14 +196,14 @@ class SubscriptionDigest(msgspec.Struct, frozen=True, tag=True):
     complete: bool
 
 
-class AdvertisementDigest(msgspec.Struct, frozen=True, tag=True):
+class AdvertisementDigest(Control, frozen=True):
     """Over an iLink: all advertisements that the sender hosts; always complete."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     advertisements: tuple[AdvertisementId, ...]
 
 
-class CivState(msgspec.Struct, frozen=True, tag=True):
+class CivState(Control, frozen=True):
     """Over an iLink, in answer to a digest: the sender's bit of every advertisement that both sides know."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
@@ -156,7 +212,7 @@ class CivState(msgspec.Struct, frozen=True, tag=True):
     version: Version
 
 
-class Fetch(msgspec.Struct, frozen=True, tag=True):
+class Fetch(Control, frozen=True):
     """Ask for what a digest named and the sender does not have; it comes as Subscribe and Advertise messages."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
@@ -175,7 +231,7 @@ BrokerMessage: TypeAlias = (
 # From a client to its host broker.
 
 
-class AdvertiseRequest(msgspec.Struct, frozen=True, tag=True):
+class AdvertiseRequest(Control, frozen=True):
     """A publisher says what it will send; ``ordered`` asks for static paths, which keep its order.
 
     ``timeout_ms`` is how long it is ready to wait for the confirmation; 0 is for ever.
@@ -187,13 +243,13 @@ class AdvertiseRequest(msgspec.Struct, frozen=True, tag=True):
     timeout_ms: float = 0.0
 
 
-class UnadvertiseRequest(msgspec.Struct, frozen=True, tag=True):
+class UnadvertiseRequest(Control, frozen=True):
     """A publisher withdraws what it advertised as ``handle``."""
 
     handle: int
 
 
-class SubscribeRequest(msgspec.Struct, frozen=True, tag=True):
+class SubscribeRequest(Control, frozen=True):
     """A subscriber says what it wants, and how long it is ready to wait for the confirmation; 0 is for ever."""
 
     handle: int
@@ -201,7 +257,7 @@ class SubscribeRequest(msgspec.Struct, frozen=True, tag=True):
     timeout_ms: float = 0.0
 
 
-class UnsubscribeRequest(msgspec.Struct, frozen=True, tag=True):
+class UnsubscribeRequest(Control, frozen=True):
     """A subscriber withdraws what it subscribed to as ``handle``."""
 
     handle: int
@@ -210,9 +266,15 @@ class UnsubscribeRequest(msgspec.Struct, frozen=True, tag=True):
 class PublishRequest(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publisher sends a publication; ``sequence`` is its own number for it."""
 
+    traffic_class: ClassVar[int] = 0
     sequence: int
     publication: Publication
     published_ms: float
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on a link."""
+        return HEADER_BYTES + self.publication.size
 
 
 ClientRequest: TypeAlias = (
@@ -224,16 +286,25 @@ ClientRequest: TypeAlias = (
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A publication for a client, naming all of its subscriptions that match, by handle."""
+    """A publication for a client, naming all of its matching subscriptions by handle.
 
+    Clients grant no credit: a slow one is bounded by its queue. So this is data that travels in the control class.
+    """
+
+    traffic_class: ClassVar[int] = CONTROL
     id: PublicationId
     publication: Publication
     handles: tuple[int, ...]
     hop: int
     published_ms: float
 
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on a link."""
+        return HEADER_BYTES + self.publication.size
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+
+class Refused(Control, frozen=True):
     """A request that was not carried out: ``request`` is its type, ``number`` its handle or sequence."""
 
     request: str
@@ -241,14 +312,14 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class Confirmed(msgspec.Struct, frozen=True, tag=True):
+class Confirmed(Control, frozen=True):
     """An advertisement or subscription that is in force everywhere it has to be (D5)."""
 
     request: str
     number: int
 
 
-class Unconfirmed(msgspec.Struct, frozen=True, tag=True):
+class Unconfirmed(Control, frozen=True):
     """A request that was not confirmed in time, with the brokers that are still missing; it stays in force."""
 
     request: str
@@ -256,36 +327,20 @@ class Unconfirmed(msgspec.Struct, frozen=True, tag=True):
     missing: tuple[BrokerId, ...]
 
 
-class CutOff(msgspec.Struct, frozen=True, tag=True):
+class CutOff(Control, frozen=True):
     """The last thing a client is told when it was too slow: how many deliveries it lost."""
 
     lost: int
 
 
-class Lost(msgspec.Struct, frozen=True, tag=True):
+class Lost(Control, frozen=True):
     """How many deliveries a client has missed here since it was last told, because it chose to drop the oldest."""
 
     deliveries: int
 
 
-class Gap(msgspec.Struct, frozen=True, tag=True):
+class Gap(Control, frozen=True):
     """The broker began to admit publications before it knew all of its cluster again: some may have passed it by."""
 
 
 ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap
-
-NeighbourMessage: TypeAlias = BrokerMessage | TidMessage
-"""What travels between brokers of any kind."""
-
-Message: TypeAlias = NeighbourMessage | ClientRequest | ClientReply
-
-Copy: TypeAlias = Publish | TidPublish
-"""A publication between brokers."""
-
-Data: TypeAlias = Copy | Deliver
-"""What waits in the data lanes of a queue."""
-
-
-def size_of(message: Data | PublishRequest) -> int:
-    """Return about how many bytes a message with a publication takes on a link."""
-    return _HEADER_BYTES + message.publication.size

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from octopia.broker.invariants import client_queue_violations, client_violations
-from octopia.broker.tid.messages import TidPublish
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.tables import BoundCopy, SrtEntry
 from octopia.content import intersects
 from octopia.errors import InvariantBroken
 from octopia.ids import BrokerId, ClientId
+from octopia.tid.messages import TidPublish
+from octopia.tid.state import TidState
+from octopia.tid.tables import BoundCopy, SrtEntry
 
 if TYPE_CHECKING:
-    from octopia.broker.tid.core import TidBroker
+    from octopia.tid.core import TidBroker
 
 
 def check(broker: TidBroker) -> None:

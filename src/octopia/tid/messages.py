@@ -2,7 +2,7 @@
 
 An advertisement's id is its tree id (TID): it names the tree of links over which the advertisement first reached every
 broker. Subscriptions and publications are bound to a TID and keep to its tree. Clients speak to these brokers as they
-speak to all others (``octopia.broker.messages``).
+speak to all others (``octopia.protocol.messages``). The types register themselves with the wire format.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from octopia.broker.kinds import MessageKind
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, PublicationId, SubscriptionId
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import Control
+from octopia.protocol.registry import REGISTRY, OtherCopies
+from octopia.protocol.traffic import HEADER_BYTES
 
 Tid: TypeAlias = AdvertisementId
 
 
-class TidAdvertise(msgspec.Struct, frozen=True, tag=True):
+class TidAdvertise(Control, frozen=True):
     """Tell every broker of the overlay what a publisher will send; the id is the TID."""
 
     kind: ClassVar[MessageKind] = MessageKind.ADVERTISEMENT
@@ -27,14 +30,14 @@ class TidAdvertise(msgspec.Struct, frozen=True, tag=True):
     ordered: bool = False
 
 
-class TidUnadvertise(msgspec.Struct, frozen=True, tag=True):
+class TidUnadvertise(Control, frozen=True):
     """Withdraw an advertisement, and with it all that is bound to its TID."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNADVERTISEMENT
     id: Tid
 
 
-class TidSubscribe(msgspec.Struct, frozen=True, tag=True):
+class TidSubscribe(Control, frozen=True):
     """One copy of a subscription, bound to the TID of one advertisement, on its way towards that publisher."""
 
     kind: ClassVar[MessageKind] = MessageKind.SUBSCRIPTION
@@ -43,7 +46,7 @@ class TidSubscribe(msgspec.Struct, frozen=True, tag=True):
     tid: Tid
 
 
-class TidUnsubscribe(msgspec.Struct, frozen=True, tag=True):
+class TidUnsubscribe(Control, frozen=True):
     """Withdraw all copies of a subscription that came over this link."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNSUBSCRIPTION
@@ -54,6 +57,9 @@ class TidPublish(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication on its way along the tree of ``tid``; ``hop`` counts the links between brokers it has crossed."""
 
     kind: ClassVar[MessageKind] = MessageKind.PUBLICATION
+    # Nothing orders the queues of a general cyclic overlay, so there is one class, and no bound.
+    traffic_class: ClassVar[int] = 0
+    publication_civ: ClassVar[None] = None
     id: PublicationId
     publication: Publication
     tid: Tid
@@ -61,9 +67,24 @@ class TidPublish(msgspec.Struct, frozen=True, tag=True, gc=False):
     published_ms: float
 
     @property
-    def traffic_class(self) -> int:
-        """Always 0: nothing orders the queues of a general cyclic overlay, so there is one class, and no bound."""
-        return 0
+    def size_bytes(self) -> int:
+        """The approximate size on a link."""
+        return HEADER_BYTES + self.publication.size
 
 
 TidMessage: TypeAlias = TidAdvertise | TidUnadvertise | TidSubscribe | TidUnsubscribe | TidPublish
+
+
+_to_tid = msgspec.msgpack.Decoder(AdvertisementId).decode
+
+
+def _make_copy(
+    name: PublicationId, publication: Publication, extra: bytes, hop: int, published_ms: float
+) -> TidPublish:
+    return TidPublish(name, publication, _to_tid(extra), hop, published_ms)
+
+
+REGISTRY.register(
+    (TidAdvertise, TidUnadvertise, TidSubscribe, TidUnsubscribe),
+    OtherCopies(TidPublish, lambda message: msgspec.msgpack.encode(message.tid), _make_copy),
+)

@@ -1,6 +1,6 @@
 from tid_support import TidOverlay, advertised, bound, make_tid_broker, tid, unadvertised, unsubscribed
 
-from octopia.broker.messages import Deliver, UnadvertiseRequest, UnsubscribeRequest
+from octopia.protocol.messages import Deliver, UnadvertiseRequest, UnsubscribeRequest
 from support import at, join, offer, say, sent_by, want
 
 

@@ -8,13 +8,13 @@ other paths that dynamic routing may take.
 
 from __future__ import annotations
 
-from octopia.broker.messages import SubscribeRequest
-from octopia.broker.tid.messages import TidSubscribe, TidUnsubscribe
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.tables import BoundCopy, SrtEntry, UnboundSubscription
 from octopia.content import Disjunction
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol.messages import SubscribeRequest
+from octopia.tid.messages import TidSubscribe, TidUnsubscribe
+from octopia.tid.state import TidState
+from octopia.tid.tables import BoundCopy, SrtEntry, UnboundSubscription
 
 
 def subscribe_for_client(state: TidState, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from octopia.broker.numbered import Kept, Numbered
-from octopia.broker.tid.messages import Tid
 from octopia.content import Disjunction, Publication
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import Advertisements, Subscriptions
+from octopia.tid.messages import Tid
 
 # A matcher stops at the first hit of a neighbour, but names every matching subscription of a client. The choice of a
 # path needs to know them all, so that bound copies are matched as if a client had issued them.

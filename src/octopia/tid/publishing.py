@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from octopia.broker.clients import refuse
-from octopia.broker.messages import PublishRequest
-from octopia.broker.tid.deliveries import deliver_locally
-from octopia.broker.tid.messages import TidPublish
-from octopia.broker.tid.path_selection import Path, select_dynamically, select_statically
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.tables import BoundCopy
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol.messages import PublishRequest
 from octopia.settings import PathSelection
+from octopia.tid.deliveries import deliver_locally
+from octopia.tid.messages import TidPublish
+from octopia.tid.path_selection import Path, select_dynamically, select_statically
+from octopia.tid.state import TidState
+from octopia.tid.tables import BoundCopy
 
 
 class View:

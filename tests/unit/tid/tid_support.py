@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from octopia.broker.tid.core import TidBroker
-from octopia.broker.tid.messages import (
+from octopia.content import Value, parse_filter
+from octopia.ids import AdvertisementId, PublicationId, SubscriptionId
+from octopia.overlay import Scot, parse_tree
+from octopia.settings import PathSelection
+from octopia.tid.core import TidBroker
+from octopia.tid.messages import (
     TidAdvertise,
     TidPublish,
     TidSubscribe,
     TidUnadvertise,
     TidUnsubscribe,
 )
-from octopia.content import Value, parse_filter
-from octopia.ids import AdvertisementId, PublicationId, SubscriptionId
-from octopia.overlay import Scot, parse_tree
-from octopia.settings import PathSelection
 from support import HandDriven, at, make_settings, pub
 
 

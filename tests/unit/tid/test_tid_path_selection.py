@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tid_support import sub_id, tid
 
-from octopia.broker.tid.path_selection import Path, PathView, select_dynamically, select_statically
-from octopia.broker.tid.tables import BoundCopy, Prt
 from octopia.content import parse_filter
 from octopia.ids import BrokerId, ClientId, SubscriptionId
 from octopia.matching import ScanSubscriptions
+from octopia.tid.path_selection import Path, PathView, select_dynamically, select_statically
+from octopia.tid.tables import BoundCopy, Prt
 from support import at
 
 ANYTHING = parse_filter("TRUE")

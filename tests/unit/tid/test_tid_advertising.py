@@ -1,7 +1,7 @@
 from tid_support import TidOverlay, advertised, bound, make_tid_broker, tid, unadvertised
 
-from octopia.broker.messages import UnadvertiseRequest
-from octopia.broker.tid.messages import TidAdvertise
+from octopia.protocol.messages import UnadvertiseRequest
+from octopia.tid.messages import TidAdvertise
 from support import at, join, offer, sent_by, want
 
 

@@ -18,9 +18,9 @@ from typing import Protocol
 
 import msgspec
 
-from octopia.broker.tid.messages import Tid
-from octopia.broker.tid.tables import BoundCopy
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.tid.messages import Tid
+from octopia.tid.tables import BoundCopy
 
 
 class Path(msgspec.Struct, frozen=True, order=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from octopia.broker.fingerprint import describe_clients, describe_queue, describe_settings, digest
-from octopia.broker.tid.state import TidState
+from octopia.tid.state import TidState
 
 
 def fingerprint(state: TidState) -> str:

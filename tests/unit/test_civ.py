@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from octopia.broker import ClusterIndexVector
+from octopia.protocol import ClusterIndexVector
 
 
 def civ(text: str) -> ClusterIndexVector:

@@ -1,19 +1,19 @@
-"""Which class of broker runs an algorithm, and how far its publications go."""
+"""The broker class of each routing algorithm, and its hop limit."""
 
 from __future__ import annotations
 
 from octopia.broker.common import BrokerSettings
 from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import Broker
-from octopia.broker.tid.core import TidBroker
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay import Scot
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.settings import Algorithm
+from octopia.tid.core import TidBroker
 
 
 def hop_limit_of(scot: Scot, algorithm: Algorithm) -> int:
-    """Return the hops that no publication exceeds by right: the overlay's bound, or the longest tree of a flood."""
+    """Return the largest legitimate hop count: the overlay's bound, or the longest tree that a flood can make."""
     return len(scot.brokers) if algorithm.is_tid else scot.hop_bound
 
 
@@ -24,7 +24,7 @@ def make_broker(
     matchers: MatcherFactory = INDEX,
     restarted_at_ms: float | None = None,
 ) -> Broker:
-    """Make the broker that runs the algorithm of ``settings``; one that is restarted recovers from its neighbours."""
+    """Make a broker that runs the algorithm of ``settings``; a restarted one recovers from its neighbours."""
     if settings.routing.algorithm.is_tid:
         return TidBroker(neighbourhood, settings, incarnation, matchers)
     return OctopiaBroker(neighbourhood, settings, incarnation, matchers, restarted_at_ms=restarted_at_ms)

@@ -11,12 +11,12 @@ late second copy of an advertisement cannot bring it back either, since a broker
 
 from __future__ import annotations
 
-from octopia.broker.messages import AdvertiseRequest
-from octopia.broker.tid.messages import Tid, TidAdvertise, TidUnadvertise
-from octopia.broker.tid.state import TidState
-from octopia.broker.tid.subscribing import bind
-from octopia.broker.tid.tables import SrtEntry
 from octopia.ids import BrokerId, ClientId, Peer
+from octopia.protocol.messages import AdvertiseRequest
+from octopia.tid.messages import Tid, TidAdvertise, TidUnadvertise
+from octopia.tid.state import TidState
+from octopia.tid.subscribing import bind
+from octopia.tid.tables import SrtEntry
 
 
 def advertise_for_client(state: TidState, publisher: ClientId, request: AdvertiseRequest) -> Tid:

@@ -43,28 +43,22 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from octopia.broker import clients
-from octopia.broker.civ import ClusterIndexVector
 from octopia.broker.common import BrokerSettings
 from octopia.broker.deliveries import tell_cut_off
-from octopia.broker.interface import (
-    ALL_CLASSES,
-    Effects,
-    Fact,
-    ForClient,
-    LinkStatus,
-    Overflow,
-    Placed,
-    Routed,
-    Verdict,
-)
-from octopia.broker.messages import (
+from octopia.broker.interface import Effects, Fact, ForClient, LinkStatus, Placed, Routed, Verdict
+from octopia.errors import ProtocolViolation
+from octopia.ids import BrokerId, ClientId, Peer
+from octopia.matching import INDEX, MatcherFactory
+from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol.messages import (
     ClientRequest,
     Message,
     PublishRequest,
 )
-from octopia.broker.tid import advertising, invariants, publishing, subscribing
-from octopia.broker.tid.fingerprint import fingerprint
-from octopia.broker.tid.messages import (
+from octopia.tid import advertising, invariants, publishing, subscribing
+from octopia.tid.fingerprint import fingerprint
+from octopia.tid.messages import (
     TidAdvertise,
     TidMessage,
     TidPublish,
@@ -72,12 +66,8 @@ from octopia.broker.tid.messages import (
     TidUnadvertise,
     TidUnsubscribe,
 )
-from octopia.broker.tid.state import TidCounters, TidState
-from octopia.broker.tid.tables import Prt, Srt, Unbound
-from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, Peer
-from octopia.matching import INDEX, MatcherFactory
-from octopia.overlay.neighbourhood import Neighbourhood
+from octopia.tid.state import TidCounters, TidState
+from octopia.tid.tables import Prt, Srt, Unbound
 
 VERBS: clients.Verbs[TidState] = clients.Verbs(
     advertise=advertising.advertise_for_client,

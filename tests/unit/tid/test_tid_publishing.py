@@ -1,12 +1,13 @@
 import pytest
 from tid_support import advertised, bound, make_tid_broker, published, sub_id, tid
 
-from octopia.broker import Detail, Event, Overflow, Verdict
-from octopia.broker.messages import CutOff, Deliver, Lost, Refused
-from octopia.broker.tid import deliveries
-from octopia.broker.tid.core import TidBroker
+from octopia.broker import Detail, Event, Verdict
 from octopia.ids import ClientId
+from octopia.protocol import Overflow
+from octopia.protocol.messages import CutOff, Deliver, Lost, Refused
 from octopia.settings import PathSelection
+from octopia.tid import deliveries
+from octopia.tid.core import TidBroker
 from support import at, join, offer, say, sent_by, take_all, want
 
 

@@ -3,11 +3,12 @@ import pickle
 import pytest
 from tid_support import TidOverlay, advertised, bound, make_tid_broker, published, tid, unadvertised
 
-from octopia.broker import CONTROL_ONLY, Detail, Event, Fact, MessageKind, Overflow
-from octopia.broker.messages import Refused, UnadvertiseRequest, UnsubscribeRequest
-from octopia.broker.tid.invariants import violations
+from octopia.broker import Detail, Event, Fact
 from octopia.errors import InvariantBroken
 from octopia.ids import ClientId, LinkKind
+from octopia.protocol import CONTROL_ONLY, MessageKind, Overflow
+from octopia.protocol.messages import Refused, UnadvertiseRequest, UnsubscribeRequest
+from octopia.tid.invariants import violations
 from support import at, join, offer, publish, say, sent_by, subscribe, take_all, want
 
 

@@ -1,0 +1,51 @@
+"""The items that two sessions exchange."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from octopia.protocol.messages import Message
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True):
+    """Credit as absolute numbers, which can be repeated safely: bytes placed so far per class, plus the window.
+
+    ``number`` grows with every change, so a receiver recognises and ignores an older grant that arrives late.
+    """
+
+    number: int
+    window_bytes: int
+    placed_bytes: tuple[tuple[int, int], ...]
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """Opens a session over a connection.
+
+    ``knows_incarnation`` is the incarnation of the receiver that the sender last talked to, 0 for none. ``accepted`` is
+    the last sequence number that it accepted from that incarnation. A Hello with ``is_answer`` is not answered.
+    """
+
+    incarnation: int
+    knows_incarnation: int
+    accepted: int
+    grant: Grant
+    is_answer: bool = False
+
+
+class Frame(msgspec.Struct, frozen=True, tag=True):
+    """A message with its sequence number."""
+
+    sequence: int
+    message: Message
+
+
+class Ack(msgspec.Struct, frozen=True, tag=True):
+    """Acknowledges all frames up to ``accepted`` and restates the credit. Alone it serves as a heartbeat."""
+
+    accepted: int
+    grant: Grant
+
+
+Item: TypeAlias = Hello | Frame | Ack

@@ -1,0 +1,69 @@
+"""The first and the last frame of a connection: who the ends are, and why a connection is closed."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+REASON_LENGTH_MAX = 1000
+NAME_LENGTH_MAX = 255
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)]
+
+
+class Role(enum.StrEnum):
+    """The role of one end of a connection."""
+
+    BROKER = "broker"
+    CLIENT = "client"
+    OPERATOR = "operator"
+
+
+class Overflow(enum.StrEnum):
+    """The choice of a subscriber that reads too slowly: lose its connection, or lose the oldest publications."""
+
+    DISCONNECT = "disconnect"
+    DROP_OLDEST = "drop_oldest"
+
+
+class CloseCode(enum.StrEnum):
+    """The reason why a connection is closed, for programs. The values are part of the wire format."""
+
+    DONE = "done"
+    SHUTDOWN = "shutdown"
+    BAD_FRAME = "bad_frame"
+    VIOLATION = "violation"
+    WRONG_OVERLAY = "wrong_overlay"
+    WRONG_BROKER = "wrong_broker"
+    NAME_TAKEN = "name_taken"
+    NOT_ALLOWED = "not_allowed"
+    TOO_SLOW = "too_slow"
+    TIMEOUT = "timeout"
+    REPLACED = "replaced"
+    FENCED = "fenced"
+
+
+class Opening(msgspec.Struct, frozen=True, tag=True):
+    """The first frame in each direction: the sender, and the broker that it wants to reach.
+
+    ``sender`` is a broker's id or a client's name. ``fingerprint`` identifies the overlay, in hex; clients do not know
+    it and leave it empty. ``broker`` is the intended receiver; empty means any. ``overflow`` is for clients. A broker
+    that ``confirms`` answers advertisements and subscriptions once they are in force. Other brokers send no answer:
+    a request to them is done when its frame is acknowledged.
+    """
+
+    role: Role
+    sender: Name
+    fingerprint: Name = ""
+    broker: Name = ""
+    overflow: Overflow = Overflow.DISCONNECT
+    confirms: bool = False
+
+
+class Closing(msgspec.Struct, frozen=True, tag=True):
+    """The last frame in a direction: a code for programs and a reason for people, cut if it is long."""
+
+    code: CloseCode
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)] = ""
