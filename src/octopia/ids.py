@@ -41,9 +41,14 @@ class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_h
 
 
 class ClientId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False, tag="client"):
-    """A client as its host broker knows it; the name is unique at that broker."""
+    """A client of a broker, for as long as one session lasts.
+
+    The name is unique at its broker at any time. ``session`` tells a client from an earlier one of the same name, so
+    nothing that was meant for the one ever reaches the other.
+    """
 
     name: str
+    session: int = 0
 
     def __str__(self) -> str:
         return self.name

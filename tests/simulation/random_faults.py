@@ -46,7 +46,7 @@ from octopia.scenario import (
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.checkers import Ledger
 from octopia.simulator.run import Run, run_scenario
-from octopia.simulator.sessions import SessionLinks
+from octopia.simulator.links import FaultyLinks
 
 PHASES = 3
 PHASE_MS = 4000.0
@@ -182,7 +182,7 @@ def tables_of(run: Run) -> dict[BrokerId, tuple[list[str], list[str]]]:
 
 def _totals(run: Run, scenario: Scenario) -> FaultTotals:
     links = run.world.links
-    assert isinstance(links, SessionLinks)
+    assert isinstance(links, FaultyLinks)
     counted = links.counters
     return FaultTotals(
         crashes=sum(isinstance(event.item, CrashItem) for event in scenario.events),

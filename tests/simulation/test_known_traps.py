@@ -35,7 +35,7 @@ from octopia.protocol.messages import (
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import UNIT
-from octopia.simulator.sessions import SessionLinks
+from octopia.simulator.links import FaultyLinks
 from octopia.simulator.world import Environment, World
 
 at = BrokerId.parse
@@ -156,8 +156,8 @@ class Traps(World):
         return [each for _, sender, _, each in self.heard if sender == source and isinstance(each, kinds)]
 
     @property
-    def sessions(self) -> SessionLinks:
-        assert isinstance(self.links, SessionLinks)
+    def sessions(self) -> FaultyLinks:
+        assert isinstance(self.links, FaultyLinks)
         return self.links
 
 

@@ -34,7 +34,7 @@ from octopia.protocol.messages import CivNone, CivSet, CivUnset, Message
 from octopia.scenario import AdvertiseItem, Event, Item, LinkChange, LinkModel, PublishItem, SubscribeItem
 from octopia.settings import Algorithm
 from octopia.simulator.run import Run, run_scenario
-from octopia.simulator.sessions import SessionLinks
+from octopia.simulator.links import FaultyLinks
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,7 +141,7 @@ def test_sessions_change_neither_deliveries_nor_messages(seeds: list[int]) -> No
     for seed in seeds:
         drawn = draw_scenario(seed)
         ideal, session = (on_links(drawn, links) for links in (LinkModel.IDEAL, LinkModel.SESSION))
-        assert isinstance(session.world.links, SessionLinks)
+        assert isinstance(session.world.links, FaultyLinks)
         assert session.complaints() == ideal.complaints() == [], f"seed {seed}"
         assert arrived(session) == arrived(ideal), f"seed {seed}"
         assert session.messages() == ideal.messages(), f"seed {seed}"

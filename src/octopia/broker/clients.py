@@ -53,16 +53,15 @@ def on_request(state: S, verbs: Verbs[S], client_id: ClientId, request: ControlR
             assert_never(request)
 
 
-def withdraw_everything(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
-    """Withdraw all that a client issued, as if it had asked for it, in the order in which it was issued."""
+def remove(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
+    """Remove a client and withdraw all that it issued, in the order in which it was issued."""
     client = state.clients[client_id]
     for subscription in list(client.subscriptions.values()):
         del state.subscribers[subscription]
         verbs.unsubscribe(state, client_id, subscription)
     for advertisement in list(client.advertisements.values()):
         verbs.unadvertise(state, client_id, advertisement)
-    client.subscriptions.clear()
-    client.advertisements.clear()
+    del state.clients[client_id]
 
 
 def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: int, reason: str) -> None:

@@ -7,16 +7,29 @@ clients and drivers cannot tell them apart.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
-from octopia.broker.interface import Counters, Detail, Effects, Event, Fact, ForClient, LinkStatus, Routed, Verdict
-from octopia.broker.queues import ClientQueue, OutputQueue
+from octopia.broker.interface import (
+    Counters,
+    DeliveryPlan,
+    Detail,
+    Effects,
+    Event,
+    Fact,
+    ForClients,
+    Routed,
+    Told,
+)
+from octopia.broker.numbered import Kept
+from octopia.broker.queues import OutputQueue
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
+from octopia.markers import Derived, Fixed, History
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.protocol import MessageKind, Overflow
+from octopia.protocol import MessageKind
 from octopia.protocol.messages import (
     ClientReply,
     Copy,
@@ -28,66 +41,62 @@ from octopia.settings import RoutingSettings
 
 _RECENT_INPUTS = 32
 
+_number_of = operator.attrgetter("number")
+_client_of = operator.itemgetter(0)
+
 # Looking up a member of an enum takes longer than all the rest of asking how much is traced.
 _DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What a broker is told at construction, beside its neighbourhood.
+    """The settings of a broker, beside its neighbourhood.
 
     ``hop_limit`` guards against loops that a faulty neighbour might cause; a driver that knows the overlay sets it to
-    the bound that the overlay promises. ``client_queue_limit`` bounds the deliveries that wait for one client,
-    ``queue_capacity`` the publications of one class that wait for a neighbour (0: no bound), ``down_limit_…`` what
-    waits for a link that is down (D10). After ``grace_ms`` a recovering broker goes on without neighbours that stay
-    silent; the grace is longer than the time in which a silent neighbour is noticed. With ``delivers_together``, what a
-    publication brings to local clients is one effect and waits in no queue: for drivers whose clients are never slow.
+    the bound that the overlay promises. ``queue_capacity`` bounds the publications of one class that wait for a
+    neighbour (0: no bound), ``down_limit_…`` what waits for a link that is down (D10). After ``grace_ms`` a recovering
+    broker goes on without neighbours that stay silent; this is longer than it takes to notice a silent neighbour.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
     hop_limit: int = 255
-    client_queue_limit: int = 10_000
     queue_capacity: int = 0
     down_limit_bytes: int = 64 * 1024 * 1024
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
-    delivers_together: bool = False
     detail: Detail = Detail.OFF
 
 
 @dataclasses.dataclass(slots=True)
 class Client:
-    """A client of this broker and what it issued, by handle; ``lost`` counts what it lost by being cut off."""
+    """The advertisements and subscriptions of a client of this broker, by handle."""
 
-    overflow: Overflow
     advertisements: dict[int, AdvertisementId] = dataclasses.field(default_factory=dict)
     subscriptions: dict[int, SubscriptionId] = dataclasses.field(default_factory=dict)
-    lost: int = 0
-    is_cut_off: bool = False
-    was_told: bool = False
 
 
 @dataclasses.dataclass(slots=True)
 class CommonState:
-    """What a broker of any kind remembers.
+    """The state that every kind of broker has.
 
-    ``queues`` are those of neighbours, ``waiting`` those of clients. The latter exist only while something waits: there
-    may be very many clients, and those that get something now are few. ``subscribers`` says for each subscription of a
-    local client whose it is, and its handle there.
+    ``queues`` are those of neighbours. ``subscribers`` maps each subscription of a local client to that client and its
+    handle. ``for_clients`` are the entries for local clients that the driver has not taken yet. ``plans`` keeps
+    delivery plans by the set of subscriptions that they serve.
     """
 
-    neighbourhood: Neighbourhood
-    settings: BrokerSettings
+    neighbourhood: Fixed[Neighbourhood]
+    settings: Fixed[BrokerSettings]
     incarnation: int
     queues: dict[BrokerId, OutputQueue] = dataclasses.field(default_factory=dict)
     clients: dict[ClientId, Client] = dataclasses.field(default_factory=dict)
-    waiting: dict[ClientId, ClientQueue] = dataclasses.field(default_factory=dict)
     subscribers: dict[SubscriptionId, tuple[ClientId, int]] = dataclasses.field(default_factory=dict)
-    counters: Counters = dataclasses.field(default_factory=Counters)
+    for_clients: list[ForClients] = dataclasses.field(default_factory=list)
+    plans: Derived[Kept[tuple[SubscriptionId, ...], DeliveryPlan]] = dataclasses.field(default_factory=Kept)
+    counters: History[Counters] = dataclasses.field(default_factory=Counters)
     now_ms: float = 0.0
-    effects: Effects = dataclasses.field(default_factory=Effects)
-    facts: list[Fact | Routed] = dataclasses.field(default_factory=list)
-    recent: deque[tuple[float, Peer, Sequence[Message]]] = dataclasses.field(
+    effects: History[Effects] = dataclasses.field(default_factory=Effects)
+    facts: History[list[Fact | Routed]] = dataclasses.field(default_factory=list)
+    recent: History[deque[tuple[float, Peer, Sequence[Message]]]] = dataclasses.field(
         default_factory=lambda: deque(maxlen=_RECENT_INPUTS)
     )
     next_advertisement: int = 0
@@ -118,10 +127,6 @@ class CommonState:
         """Return what the link to ``peer`` joins."""
         return self.neighbourhood.kind_of(peer)
 
-    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
-        """Return the Link Status Table."""
-        return {peer: queue.status(now_ms) for peer, queue in self.queues.items()}
-
     # Inputs that are alike everywhere.
 
     def begin(self, now_ms: float) -> Effects:
@@ -130,28 +135,16 @@ class CommonState:
         self.effects = Effects()
         return self.effects
 
-    def attach(self, client: ClientId, overflow: Overflow) -> None:
-        """Take note of a new client."""
+    def attach(self, client: ClientId) -> None:
+        """Add a client."""
         if client in self.clients:
             self.effects.violation = ProtocolViolation(f"client {client} is already attached to broker {self.id}")
             return
-        self.clients[client] = Client(overflow)
+        self.clients[client] = Client()
 
-    def forget_client(self, client: ClientId) -> None:
-        """Forget a client that has withdrawn everything; what waited for it is lost."""
-        del self.clients[client]
-        self.waiting.pop(client, None)
-
-    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None) -> None:
-        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
-        self.queues[peer].verdict = verdict
-        self.queues[peer].forced_length = queue_length
-
-    def take(self, peer: Peer, now_ms: float, classes: int) -> Message | None:
-        """Take the next message for a link, count it and note it."""
+    def take(self, peer: BrokerId, now_ms: float, classes: int) -> NeighbourMessage | None:
+        """Remove and return the next message for a neighbour; count and trace it."""
         self.now_ms = now_ms
-        if isinstance(peer, ClientId):
-            return self._take_for_client(peer, classes)
         detail = self.settings.detail
         if detail >= _ALL:
             self.trace_window(peer)
@@ -162,34 +155,15 @@ class CommonState:
                 self.facts.append(self.fact_about(Event.SEND, peer, message))
         return message
 
-    def take_all(self, peer: Peer, now_ms: float, classes: int) -> Sequence[Message]:
-        """Take all that may go over a link now."""
-        self.now_ms = now_ms
-        if isinstance(peer, ClientId):
-            return self._take_all_for_client(peer, classes)
-        batch: list[Message] = []
+    def take_all(self, peer: BrokerId, now_ms: float, classes: int) -> list[NeighbourMessage]:
+        """Remove and return everything that may go to a neighbour now."""
+        batch: list[NeighbourMessage] = []
         queue = self.queues[peer]
         while (message := self.take(peer, now_ms, classes)) is not None:
             batch.append(message)
             if queue.is_empty:
                 break
         return batch
-
-    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
-        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
-        self.now_ms = now_ms
-        taken: list[ForClient] = []
-        for client in clients:
-            queue = self.waiting.pop(client, None)
-            if queue is not None:
-                taken.append((client, queue.take_all()))
-        return taken
-
-    def waits_for(self, peer: Peer) -> int:
-        """Count the publications that wait for a link."""
-        if isinstance(peer, ClientId):
-            return len(self.waiting[peer]) if peer in self.waiting else 0
-        return len(self.queues[peer])
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Hand over the facts since the last call."""
@@ -231,16 +205,17 @@ class CommonState:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))
 
     def tell(self, client: ClientId, reply: ClientReply) -> None:
-        """Answer a client out of turn, ahead of its deliveries."""
-        self.queue_of(client).answers.append(reply)
-        self.effects.ready[client] = None
+        """Answer a client, or notify it."""
+        self.for_clients.append(Told(client, reply))
 
-    def queue_of(self, client: ClientId) -> ClientQueue:
-        """Return the queue of a client, to put something there."""
-        queue = self.waiting.get(client)
-        if queue is None:
-            queue = self.waiting[client] = ClientQueue()
-        return queue
+    def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
+        """Return the clients that have these subscriptions, by name, each with its handles by subscription."""
+        handles: dict[ClientId, list[int]] = {}
+        # This broker has minted the ids, so numbers give their order.
+        for subscription in sorted(subscriptions, key=_number_of):
+            client, handle = self.subscribers[subscription]
+            handles.setdefault(client, []).append(handle)
+        return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
 
     # Facts.
 
@@ -301,21 +276,3 @@ class CommonState:
             self.facts.append(
                 Fact(Event.WINDOW, peer=peer, link=self.kind_of(peer), queue_length=len(queue), value=ratio)
             )
-
-    def _take_for_client(self, client: ClientId, classes: int) -> ClientReply | None:
-        queue = self.waiting.get(client)
-        if queue is None:
-            return None
-        reply = queue.take(classes)
-        if queue.is_empty:
-            del self.waiting[client]
-        return reply
-
-    def _take_all_for_client(self, client: ClientId, classes: int) -> list[ClientReply]:
-        if classes & 1:
-            queue = self.waiting.pop(client, None)
-            return queue.take_all() if queue is not None else []
-        batch: list[ClientReply] = []
-        while (reply := self._take_for_client(client, classes)) is not None:
-            batch.append(reply)
-        return batch

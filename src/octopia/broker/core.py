@@ -47,7 +47,6 @@ from octopia.broker import (
     advertising,
     clients,
     confirming,
-    deliveries,
     exchanging,
     invariants,
     limits,
@@ -55,14 +54,15 @@ from octopia.broker import (
     subscribing,
 )
 from octopia.broker.fingerprint import fingerprint
-from octopia.broker.interface import Counters, Effects, Fact, ForClient, LinkStatus, Routed, Verdict
+from octopia.broker.interface import Effects
+from octopia.broker.shell import BrokerShell
 from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector
 from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
@@ -76,6 +76,7 @@ from octopia.protocol.messages import (
     Confirm,
     Fetch,
     Message,
+    NeighbourMessage,
     Publish,
     PublishRequest,
     Subscribe,
@@ -96,10 +97,10 @@ VERBS: clients.Verbs[State] = clients.Verbs(
 """How this kind of broker serves its clients."""
 
 
-class OctopiaBroker:
+class OctopiaBroker(BrokerShell[State]):
     """A broker of the paper's system, for static and for dynamic routing."""
 
-    __slots__ = ("_state", "_unblocked")
+    __slots__ = ("_unblocked",)
 
     def __init__(
         self,
@@ -110,9 +111,9 @@ class OctopiaBroker:
         *,
         restarted_at_ms: float | None = None,
     ):
-        """Make a broker; one that is ``restarted`` has lost its memory and recovers it from its neighbours."""
+        """Make a broker; a restarted one has lost its memory and recovers it from its neighbours."""
         clt, prt = Clt(matchers.advertisements()), Prt(matchers.subscriptions())
-        self._state = State(neighbourhood, settings, incarnation, clt=clt, prt=prt)
+        super().__init__(State(neighbourhood, settings, incarnation, clt=clt, prt=prt))
         self._unblocked: Effects | None = None
         if restarted_at_ms is not None:
             self._state.now_ms = restarted_at_ms
@@ -123,20 +124,19 @@ class OctopiaBroker:
 
     # Inputs.
 
-    def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
-        """Take note of a new client."""
+    def attach(self, client: ClientId, now_ms: float) -> Effects:
+        """Add a client."""
         effects = self._state.begin(now_ms)
-        self._state.attach(client, overflow)
+        self._state.attach(client)
         exchanging.tell_of_gap(self._state, client)
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Withdraw all that a client issued, and forget it; what waited for it is lost."""
+        """Remove a client and withdraw everything that it issued."""
         effects = self._state.begin(now_ms)
         if client in self._state.clients:
-            clients.withdraw_everything(self._state, VERBS, client)
+            clients.remove(self._state, VERBS, client)
             placing.client_left(self._state, client)
-            self._state.forget_client(client)
         return effects
 
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
@@ -151,29 +151,27 @@ class OctopiaBroker:
                 self._receive_from_broker(peer, batch)
         except ProtocolViolation as violation:
             effects.violation = violation
+        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
+            effects.failure = failure
         self._finish()
         return effects
 
-    def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
-        """Take the next message for a link: control first, then the oldest of the data classes in the mask."""
+    def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
+        """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
         message = self._state.take(peer, now_ms, classes)
-        if self._state.blocked and isinstance(message, Publish) and isinstance(peer, BrokerId):
+        if self._state.blocked and isinstance(message, Publish):
             self._use_room(peer, message.traffic_class)
         return message
 
-    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
-        """Take all that may go over a link now."""
+    def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
+        """Remove and return everything that ``take`` would return now."""
         if not self._state.blocked:
             return self._state.take_all(peer, now_ms, classes)
         # Each that is taken may make room for others.
-        batch: list[Message] = []
+        batch: list[NeighbourMessage] = []
         while (message := self.take(peer, now_ms, classes)) is not None:
             batch.append(message)
         return batch
-
-    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
-        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
-        return self._state.take_for_clients(clients, now_ms)
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Take note that a link carries messages, and begin the exchange of state over it."""
@@ -211,27 +209,7 @@ class OctopiaBroker:
         unblocked, self._unblocked = self._unblocked, None
         return unblocked
 
-    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
-        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
-        self._state.begin(now_ms)
-        self._state.force(peer, verdict, queue_length)
-
     # What can be asked.
-
-    @property
-    def id(self) -> BrokerId:
-        """Which broker this is."""
-        return self._state.id
-
-    @property
-    def state(self) -> State:
-        """The state, for invariants, reports and measurements; drivers leave it alone."""
-        return self._state
-
-    @property
-    def counters(self) -> Counters:
-        """What it has counted."""
-        return self._state.counters
 
     @property
     def next_deadline_ms(self) -> float | None:
@@ -243,27 +221,14 @@ class OctopiaBroker:
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
         return min((each for each in due if each is not None), default=None)
 
-    def waits_for(self, peer: Peer) -> int:
-        """Count the publications that wait for a link."""
-        return self._state.waits_for(peer)
-
     @property
     def accepts_data(self) -> bool:
         """Whether this broker is ready for publications; if not, its links grant no credit for them."""
         return self._state.accepts_data
 
-    @property
-    def recent_inputs(self) -> list[str]:
-        """The last inputs, oldest first, as one line each."""
-        return self._state.recent_inputs
-
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table; this broker has no SRT."""
         return {"clt": len(self._state.clt), "prt": len(self._state.prt), "srt": 0}
-
-    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
-        """Return the Link Status Table."""
-        return self._state.link_status_table(now_ms)
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None."""
@@ -276,10 +241,6 @@ class OctopiaBroker:
         """Raise InvariantBroken if something that must always hold does not."""
         invariants.check(self)
 
-    def drain_facts(self) -> list[Fact | Routed]:
-        """Hand over the facts since the last call."""
-        return self._state.drain_facts()
-
     def fingerprint(self) -> str:
         """Digest the whole state: equal states give equal texts, in any process."""
         return fingerprint(self._state)
@@ -291,16 +252,9 @@ class OctopiaBroker:
         return entry.civ.without_bit(self._state.cluster)
 
     def _finish(self) -> None:
-        """End an input that may have routed: keep to the limits, and part with clients that are too slow."""
-        state = self._state
-        if state.down:
-            limits.enforce(state)
-        for client in state.effects.cut_off:
-            if client in state.clients and not state.clients[client].was_told:
-                state.clients[client].was_told = True
-                clients.withdraw_everything(state, VERBS, client)
-                placing.client_left(state, client)
-                deliveries.tell_cut_off(state, client)
+        """End an input that may have routed: keep to the limits of links that are down."""
+        if self._state.down:
+            limits.enforce(self._state)
 
     # Dispatch.
 
@@ -328,7 +282,7 @@ class OctopiaBroker:
                 )
             if state.settings.detail:
                 state.trace_receive(sender, publication)
-        placing.accept_from_broker(state, sender, run)
+        placing.accept(state, sender, run)
 
     def _on_control(self, sender: BrokerId, message: Message) -> None:
         state = self._state
@@ -385,11 +339,11 @@ class OctopiaBroker:
         if client not in self._state.clients:
             raise ProtocolViolation(f"client {client} is not attached to broker {self.id}")
         index = 0
-        while index < len(batch) and not self._state.clients[client].is_cut_off:
+        while index < len(batch):
             message = batch[index]
             if isinstance(message, PublishRequest):
                 run = _run_of(batch, message, index)
-                placing.accept_from_client(self._state, client, run)
+                placing.accept(self._state, client, run)
                 index += len(run)
                 continue
             if not isinstance(message, clients.ControlRequest):

@@ -77,15 +77,12 @@ def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
 
 
 def describe_clients(state: CommonState) -> list[Any]:
-    """Return what a broker knows of its clients, and what waits for them."""
-    known = [[str(client), _client(record)] for client, record in sorted(state.clients.items())]
-    return [known, [[str(client), queue.lost, queue.waiting()] for client, queue in sorted(state.waiting.items())]]
+    """Return what the clients of a broker have issued, and the entries that wait for them."""
+    return [[[str(client), _client(record)] for client, record in sorted(state.clients.items())], state.for_clients]
 
 
 def _client(client: Client) -> list[Any]:
-    advertisements = sorted(client.advertisements.items())
-    subscriptions = sorted(client.subscriptions.items())
-    return [client.overflow.value, advertisements, subscriptions, client.lost, client.is_cut_off]
+    return [sorted(client.advertisements.items()), sorted(client.subscriptions.items())]
 
 
 def _confirming(waiting: Confirming) -> list[Any]:

@@ -17,8 +17,8 @@ import msgspec
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector, MessageKind, Overflow
-from octopia.protocol.messages import ClientReply, Message
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector, MessageKind
+from octopia.protocol.messages import ClientReply, Copy, Message, NeighbourMessage
 
 
 class Verdict(enum.Enum):
@@ -29,41 +29,49 @@ class Verdict(enum.Enum):
     FREE = "free"
 
 
-ForClient: TypeAlias = tuple[ClientId, list[ClientReply]]
-"""What is for one client, in order."""
-
-
 class Placed(msgspec.Struct, frozen=True, gc=False):
-    """That many data frames of a class from ``peer`` have all their copies in output queues, in order of arrival."""
+    """A number of data frames of a class from ``peer``, in order of arrival, whose copies are all in output queues."""
 
     peer: Peer
     traffic_class: int
     frames: int
 
 
-class Delivered(msgspec.Struct, frozen=True, gc=False):
-    """One publication for all local subscriptions that want it, where the driver reaches all clients at once."""
+DeliveryPlan: TypeAlias = tuple[tuple[ClientId, tuple[int, ...]], ...]
+"""The clients that get a publication, by name, each with the handles of its matching subscriptions."""
 
-    id: PublicationId
-    hop: int
-    published_ms: float
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """A publication for local clients. It is one entry, however many clients and subscriptions want it."""
+
+    copy: Copy
     subscriptions: tuple[SubscriptionId, ...]
+    plan: DeliveryPlan
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """An answer or a notice for one local client."""
+
+    client: ClientId
+    reply: ClientReply
+
+
+ForClients: TypeAlias = Delivered | Told
+"""An entry for local clients, in the order in which a broker made them."""
 
 
 class Effects(msgspec.Struct):
-    """What a driver has to do after an input, apart from carrying messages.
+    """The consequences of an input, apart from messages, which wait in queues.
 
-    ``ready`` holds the links with something new to take, in the order in which it was put there; ``placed`` the frames
-    whose credit may be returned; ``cut_off`` the clients to be disconnected once their queue is empty; ``delivered``
-    what reaches clients without waiting in their queues, if the settings say so. A ``violation`` ended the handling of
-    a batch early: the link must be closed.
+    ``ready`` holds the neighbours with something new to take, in the order in which it was queued; ``placed`` the
+    frames whose credit may be returned. A ``violation`` of the peer, or a ``failure``
+    of our own, ended the handling of a batch early: the link must be closed, and everything else still holds.
     """
 
-    ready: dict[Peer, None] = msgspec.field(default_factory=dict)
+    ready: dict[BrokerId, None] = msgspec.field(default_factory=dict)
     placed: list[Placed] = msgspec.field(default_factory=list)
-    cut_off: list[ClientId] = msgspec.field(default_factory=list)
-    delivered: list[Delivered] = msgspec.field(default_factory=list)
     violation: ProtocolViolation | None = None
+    failure: Exception | None = None
 
 
 class Event(enum.StrEnum):
@@ -165,7 +173,6 @@ class Counters:
     false_positives: int = 0
     refused: int = 0
     over_hop_limit: int = 0
-    lost_by_slow_clients: int = 0
     dropped_while_down: int = 0
     admitted_by_grace: int = 0
     searches: int = 0
@@ -195,7 +202,7 @@ class Broker(Protocol):
     def next_deadline_ms(self) -> float | None:
         """When ``wake`` must be called at the latest, or None."""
 
-    def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
+    def attach(self, client: ClientId, now_ms: float) -> Effects:
         """Take note of a new client."""
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
@@ -204,14 +211,14 @@ class Broker(Protocol):
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
         """Handle the messages that arrived together over one link, in order."""
 
-    def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
-        """Take the next message for a link: control first, then the oldest of the data classes in the mask."""
+    def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
+        """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
 
-    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
-        """Take all that ``take`` would give now if it were called until it gave nothing."""
+    def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
+        """Remove and return everything that ``take`` would return now."""
 
-    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
-        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
+    def drain_for_clients(self) -> list[ForClients]:
+        """Remove and return the entries for local clients, in the order in which they were made."""
 
     def wake(self, now_ms: float) -> Effects:
         """Do what is due."""
@@ -225,7 +232,7 @@ class Broker(Protocol):
     def drain_effects(self) -> Effects | None:
         """Hand over what taking from full queues has set free since the last call; None if nothing."""
 
-    def waits_for(self, peer: Peer) -> int:
+    def waits_for(self, peer: BrokerId) -> int:
         """Count the publications that wait for a link."""
 
     @property

@@ -104,20 +104,7 @@ def client_violations(
         yield "the handles by subscription do not mirror the subscriptions of clients"
 
 
-def client_queue_violations(state: CommonState) -> Iterator[str]:
-    """Check the queues of clients, in any kind of broker."""
-    limit = state.settings.client_queue_limit
-    for client, queue in state.waiting.items():
-        if len(queue) > limit:
-            yield f"{len(queue)} deliveries wait for client {client}, more than the {limit} allowed"
-        if queue.is_empty:
-            yield f"there is an empty queue for client {client}"
-        if client not in state.clients:
-            yield f"there is a queue for client {client}, which is not attached"
-
-
 def _queue_violations(state: State) -> Iterator[str]:
-    yield from client_queue_violations(state)
     for peer, queue in state.queues.items():
         if queue.is_down != (peer in state.down):
             yield f"the queue to {peer} and the list of links that are down do not agree"

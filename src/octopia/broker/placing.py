@@ -1,17 +1,21 @@
 """From accepted publications to copies in output queues: back-pressure that cannot deadlock.
 
-Each (link, class) has an input of its own. A publication at its head is routed once; its copies are then fixed, and are
-placed one by one as their queues have room. While any waits, the head stays, and with it the publications behind it: of
-this class and link, and of no other. When all copies are placed, the driver is told, and returns the sender's credit.
+Publications that arrive together are matched together, and routed one after the other, since the copies of one change
+the queues that the next one sees. This is the only path, whether queues are bounded or not.
 
-The class of a publication is the number of clusters it must still reach. Along the tree of a cluster it never rises,
-and over an iLink it falls, so that waiting runs from higher classes to lower ones, and at last along trees: never in
-a ring.
+Each (link, class) has an input of its own, which exists while something waits there. The copies of a routed publication
+are fixed, and are placed one by one as their queues have room. While one waits, the publications behind it wait too: of
+this class and link, and of no other. Once all copies are placed, the driver is told, and returns the sender's credit.
+
+The class of a publication is the number of clusters that it must still reach. It never rises along the tree of a
+cluster, and it falls over an iLink. So waiting runs from higher classes to lower ones, and then along trees: never in a
+ring.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import itertools
+from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -23,36 +27,27 @@ from octopia.ids import BrokerId, ClientId, Peer
 from octopia.protocol.messages import Publish, PublishRequest
 
 Key: TypeAlias = tuple[Peer, int]
-Frame: TypeAlias = Publish | PublishRequest
+
+_CHUNK_MAX = 64
 
 
-def accept_from_client(state: State, publisher: ClientId, requests: Sequence[PublishRequest]) -> None:
-    """Take publications that a client sent together, and route those that nothing holds back."""
-    if _must_wait(state):
-        _enter(state, publisher, requests)
+def accept(state: State, source: Peer, publications: Sequence[Publish | PublishRequest]) -> None:
+    """Take publications that arrived together over one link, and route those that nothing holds back."""
+    if not state.accepts_data:
+        for publication in publications:
+            state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
-    # Nothing waits and nothing is bounded: everything can be matched together and placed at once.
-    for copies in publishing.route_from_client(state, publisher, requests):
-        for link, copy in copies:
-            state.forward(link, copy)
-    state.effects.placed.append(Placed(publisher, 0, len(requests)))
-
-
-def accept_from_broker(state: State, sender: BrokerId, publications: Sequence[Publish]) -> None:
-    """Take publications that arrived together from a neighbour, and route those that nothing holds back."""
-    if _must_wait(state):
-        _enter(state, sender, publications)
-        return
-    # All are matched at once, but each is routed for itself: the copies of one change what the next one sees.
+    placed: dict[int, int] = {}
     matches = state.prt.match_many([each.publication for each in publications])
     for publication, match in zip(publications, matches, strict=True):
-        for link, copy in publishing.route_from_broker(state, sender, publication, match):
-            state.forward(link, copy)
-    if len(publications) == 1:
-        state.effects.placed.append(Placed(sender, publications[0].traffic_class, 1))
-        return
-    for traffic_class, count in Counter(each.traffic_class for each in publications).items():
-        state.effects.placed.append(Placed(sender, traffic_class, count))
+        key = (source, publication.traffic_class)
+        if key in state.inputs:
+            # Others wait before it; it is matched again when its turn comes, since tables may have changed by then.
+            state.inputs[key].waiting.append(publication)
+        elif _place(state, key, publishing.route(state, source, publication, match)):
+            placed[key[1]] = placed.get(key[1], 0) + 1
+    for traffic_class, count in placed.items():
+        state.effects.placed.append(Placed(source, traffic_class, count))
 
 
 def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
@@ -64,7 +59,7 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
         placing = state.inputs[key].placing
         state.forward(link, placing.pop((link, traffic_class)))
         if not placing:
-            _report_placed(state, key)
+            state.effects.placed.append(Placed(*key, 1))
             _resume(state, key)
     if not waiting:
         state.blocked.pop((link, traffic_class), None)
@@ -86,56 +81,40 @@ def client_left(state: State, client: ClientId) -> None:
 
 
 def resume_all(state: State) -> None:
-    """Route what has waited for this broker to be ready."""
+    """Route the publications that waited for this broker to be ready."""
     for key in sorted(state.inputs, key=lambda key: (str(key[0]), key[1])):
-        _resume(state, key)
-
-
-def _must_wait(state: State) -> bool:
-    """Tell whether publications may have to wait: for room, for others before them, or for this broker's recovery."""
-    return bool(state.settings.queue_capacity or state.inputs) or not state.accepts_data
-
-
-def _enter(state: State, source: Peer, frames: Sequence[Frame]) -> None:
-    """Put publications into their inputs, and route those whose turn it is."""
-    for frame in frames:
-        key = (source, frame.traffic_class if isinstance(frame, Publish) else 0)
-        state.inputs.setdefault(key, Input()).waiting.append(frame)
         _resume(state, key)
 
 
 def _resume(state: State, key: Key) -> None:
     """Work through an input until its head has to wait, or until it is empty."""
-    known = state.inputs[key]
+    known, placed = state.inputs[key], 0
+    chunk = 1
     while known.waiting and not known.placing and state.accepts_data:
-        frame = known.waiting.popleft()
-        _place(state, key, _route(state, key[0], frame))
-        if not known.placing:
-            _report_placed(state, key)
+        # Matching many at once is cheaper, but what is matched and cannot go was matched for nothing.
+        publications = list(itertools.islice(known.waiting, chunk))
+        chunk = min(2 * chunk, _CHUNK_MAX)
+        matches = state.prt.match_many([each.publication for each in publications])
+        for publication, match in zip(publications, matches, strict=True):
+            known.waiting.popleft()
+            if not _place(state, key, publishing.route(state, key[0], publication, match)):
+                break
+            placed += 1
+    if placed:
+        state.effects.placed.append(Placed(*key, placed))
     if not known.waiting and not known.placing:
         del state.inputs[key]
 
 
-def _place(state: State, key: Key, copies: Sequence[Addressed]) -> None:
-    """Queue the copies that have room, and let the others wait behind whoever waits already."""
+def _place(state: State, key: Key, copies: Sequence[Addressed]) -> bool:
+    """Queue the copies that have room, let the others wait for it, and return whether none has to."""
+    is_placed = True
     for link, copy in copies:
         place = (link, copy.traffic_class)
         if place not in state.blocked and state.queues[link].has_room(copy.traffic_class):
             state.forward(link, copy)
         else:
             state.blocked.setdefault(place, deque()).append(key)
-            state.inputs[key].placing[place] = copy
-
-
-def _report_placed(state: State, key: Key) -> None:
-    state.effects.placed.append(Placed(key[0], key[1], 1))
-
-
-def _route(state: State, source: Peer, frame: Frame) -> list[Addressed]:
-    """Route a publication from one link, and return its copies."""
-    if isinstance(source, ClientId):
-        assert isinstance(frame, PublishRequest)
-        return next(publishing.route_from_client(state, source, [frame]))
-    assert isinstance(frame, Publish)
-    [match] = state.prt.match_many([frame.publication])
-    return publishing.route_from_broker(state, source, frame, match)
+            state.inputs.setdefault(key, Input()).placing[place] = copy
+            is_placed = False
+    return is_placed

@@ -7,7 +7,7 @@ the publication's own header.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from octopia.broker.clients import refuse
@@ -54,44 +54,43 @@ class View:
         return self._state.queues[link].length
 
 
-def route_from_client(
-    state: State, publisher: ClientId, requests: Sequence[PublishRequest]
-) -> Iterator[list[Addressed]]:
-    """Route publications at their host broker, and yield the copies of each in turn; refused ones have none.
-
-    All are matched at once, but each is routed when it is asked for: the copies of one change what the next one sees.
-    """
-    traces = state.settings.detail >= Detail.DELIVERIES
-    accepted: dict[int, tuple[Publish, list[CltEntry]]] = {}
-    for index, request in enumerate(requests):
-        advertisements = state.clt.conforming(request.publication, publisher)
-        if advertisements:
-            publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
-            if traces:
-                state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
-            accepted[index] = publication, advertisements
-        else:
-            reason = "it conforms to none of its publisher's advertisements"
-            refuse(state, publisher, Publish.kind, request.sequence, reason)
-    matches = iter(state.prt.match_many([publication.publication for publication, _ in accepted.values()]))
-    for index in range(len(requests)):
-        if index in accepted:
-            yield _route_at_host(state, publisher, *accepted[index], next(matches))
-        else:
-            yield []
+def route(state: State, source: Peer, publication: Publish | PublishRequest, match: Match) -> list[Addressed]:
+    """Deliver a publication locally, route it, and return its copies; a refused one has none."""
+    if isinstance(source, BrokerId):
+        assert isinstance(publication, Publish)
+        return _route_from_broker(state, source, publication, match)
+    assert isinstance(publication, PublishRequest)
+    return _route_from_client(state, source, publication, match)
 
 
-def route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
-    """Route a publication that came from a neighbour, and return its copies."""
+def _route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
-        return []  # Nobody else wants it, and nobody wants to know.
+        return []  # No other link wants it, and the trace does not ask for the decision.
     router = ROUTERS[state.settings.routing.algorithm]
     return _decide(state, sender, publication, wanted, router, match, ())
+
+
+def _route_from_client(state: State, publisher: ClientId, request: PublishRequest, match: Match) -> list[Addressed]:
+    advertisements = state.clt.conforming(request.publication, publisher)
+    if not advertisements:
+        reason = "it conforms to none of its publisher's advertisements"
+        refuse(state, publisher, Publish.kind, request.sequence, reason)
+        return []
+    publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
+    state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
+    if match.local:
+        deliver_to(state, publication, state.prt.named(match.local))
+    wanted = wanted_at_host(state, match, advertisements)
+    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
+        return []  # No link wants it, and the trace does not ask for the decision.
+    ordered = any(entry.ordered for entry in advertisements)
+    router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
+    return _decide(state, publisher, publication, wanted, router, match, advertisements)
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
@@ -110,19 +109,6 @@ def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: Cluster
     if carried is None:
         return Wanted(alinks, ClusterIndexVector(0, state.neighbourhood.clusters))
     return Wanted(alinks, carried.without_bit(state.cluster))
-
-
-def _route_at_host(
-    state: State, publisher: ClientId, publication: Publish, advertisements: list[CltEntry], match: Match
-) -> list[Addressed]:
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
-    wanted = wanted_at_host(state, match, advertisements)
-    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
-        return []  # Nobody elsewhere wants it, and nobody wants to know.
-    ordered = any(entry.ordered for entry in advertisements)
-    router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, publisher, publication, wanted, router, match, advertisements)
 
 
 def _decide(

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 import msgspec
 
 from octopia.broker.interface import LinkStatus, Verdict
+from octopia.markers import Fixed, Timed
 from octopia.protocol import ALL_CLASSES
-from octopia.protocol.messages import ClientReply, Copy, Lost, NeighbourMessage
+from octopia.protocol.messages import Copy, NeighbourMessage
 
 LONGER_THAN_ANY = sys.maxsize
 """The length of the queue of a link that is down."""
@@ -82,6 +83,10 @@ class OutputQueue:
         "verdict",
         "window",
     )
+
+    _tau: Fixed[float]
+    _capacity: Fixed[int]
+    window: Timed[Window]
 
     def __init__(self, tau: float, window_ms: float, capacity: int = 0):
         self._tau = tau
@@ -225,50 +230,3 @@ class OutputQueue:
             if allowed and (oldest is None or lane[0].order < oldest[0].order):
                 oldest = lane
         return oldest
-
-
-class ClientQueue:
-    """What waits for a client: how many deliveries it has lost, answers, then deliveries. It is never empty for long.
-
-    It has no classes and no window, since no publication is ever routed around a client. Lists are enough: most are
-    handed over as a whole.
-    """
-
-    __slots__ = ("answers", "deliveries", "lost")
-
-    def __init__(self) -> None:
-        self.lost = 0
-        self.answers: list[ClientReply] = []
-        self.deliveries: list[ClientReply] = []
-
-    def __len__(self) -> int:
-        """Return the number of deliveries that wait."""
-        return len(self.deliveries)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to take."""
-        return not self.deliveries and not self.answers and not self.lost
-
-    def take(self, classes: int = ALL_CLASSES) -> ClientReply | None:
-        """Remove and return the next message, or None if nothing may go; deliveries are data of class 0."""
-        if self.lost:
-            lost, self.lost = self.lost, 0
-            return Lost(lost)
-        if self.answers:
-            return self.answers.pop(0)
-        return self.deliveries.pop(0) if self.deliveries and classes & 1 else None
-
-    def take_all(self) -> list[ClientReply]:
-        """Remove and return all that waits, in order."""
-        taken, self.deliveries = self.deliveries, []
-        if self.answers:
-            taken, self.answers = self.answers + taken, []
-        if self.lost:
-            taken.insert(0, Lost(self.lost))
-            self.lost = 0
-        return taken
-
-    def waiting(self) -> list[ClientReply]:
-        """List the answers and deliveries that wait, in the order in which they would be taken."""
-        return [*self.answers, *self.deliveries]

@@ -17,6 +17,7 @@ import msgspec
 from octopia.broker.numbered import Numbered
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.markers import Derived
 from octopia.matching import Advertisements, Match, Subscriptions
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import Version
@@ -73,6 +74,7 @@ class Clt:
     """The Cluster Link Table."""
 
     __slots__ = ("_entries", "_matcher")
+    _matcher: Derived[Advertisements]
 
     def __init__(self, matcher: Advertisements):
         self._entries: dict[AdvertisementId, CltEntry] = {}
@@ -115,10 +117,12 @@ class Prt:
     """The Publication Routing Table."""
 
     __slots__ = ("_entries", "_matcher", "_numbered")
+    _matcher: Derived[Subscriptions]
+    _numbered: Derived[Numbered[SubscriptionId]]
 
     def __init__(self, matcher: Subscriptions):
         self._entries: dict[SubscriptionId, PrtEntry] = {}
-        self._numbered: Numbered[SubscriptionId] = Numbered()
+        self._numbered = Numbered()
         self._matcher = matcher
 
     def __len__(self) -> int:

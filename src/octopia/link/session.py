@@ -16,9 +16,10 @@ The session makes of them a link that carries every message once and in order, f
   its window. They are restated with every acknowledgement and in every greeting, so that none is ever lost. Control
   is exempt.
 - *Reconnecting.* Both ends greet with their incarnation, the incarnation of the other that they knew, and the last
-  number they accepted. If both remember each other, everything after that number is written again. If one lost its
-  memory, the sequence starts anew; what was written and not acknowledged is dropped and counted, since the other may
-  have passed it on before it died.
+  number they accepted. If both remember each other, everything after that number is written again. An end that is not
+  remembered begins a new sequence. What it had written and not got acknowledged is dropped and counted, since the other
+  may have passed it on before it forgot. A session that fences refuses a greeting from an older incarnation than the
+  last: of two that use one name, the newer one wins.
 - *Silence.* Who has nothing to say for a while repeats the last acknowledgement; whoever hears nothing for longer
   takes the connection for broken. Where frames can vanish without the connection breaking, what is not acknowledged
   in time is written again.
@@ -33,18 +34,25 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 
+from octopia.errors import InvariantBroken
+from octopia.markers import Fixed, History
 from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Ack, Frame, Grant, Hello, Item
 from octopia.protocol.messages import Message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """How a link behaves; ``retransmit_ms`` of 0 trusts the connection to lose nothing but all."""
+    """The settings of a session.
+
+    A ``retransmit_ms`` of 0 trusts a connection to lose nothing unless it breaks. A session that ``fences`` refuses a
+    greeting from an older incarnation than the last one it talked to.
+    """
 
     window_bytes: int = 64 * 1024
     heartbeat_ms: float = 500.0
     suspicion_ms: float = 2000.0
     retransmit_ms: float = 0.0
+    fences: bool = False
 
 
 class Status(enum.Enum):
@@ -57,14 +65,21 @@ class Status(enum.Enum):
 
 @dataclasses.dataclass(slots=True)
 class Outcome:
-    """What items from the other end amount to: messages for the broker, and whether the link came up."""
+    """The result of items from the other end: messages for the broker, and whether the link came up.
+
+    With ``is_fenced`` the other end is older than the last one; the connection must be closed.
+    """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
     came_up: bool = False
+    is_fenced: bool = False
 
 
 class Session:
     """One end of a link, from the first connection to the end of this incarnation."""
+
+    _settings: Fixed[LinkSettings]
+    dropped_unacknowledged: History[int]
 
     def __init__(self, incarnation: int, settings: LinkSettings):
         self._incarnation = incarnation
@@ -124,9 +139,12 @@ class Session:
                 if self.status is Status.UP:
                     self._on_ack(item, now_ms)
             elif type(item) is Hello:
+                if self._settings.fences and item.incarnation < self._peer_incarnation:
+                    outcome.is_fenced = True
+                    break
                 self._on_hello(item, now_ms)
                 outcome.came_up = True
-            # Nothing else counts before the greeting; it will be written again.
+            # Before the greeting everything else is ignored; it will be written again.
         return outcome
 
     # What the broker wants to send, and has done with what it got.
@@ -162,8 +180,12 @@ class Session:
         if outlived:
             self._outlived[traffic_class] -= outlived
         if frames > outlived:
-            take = self._unplaced[traffic_class].popleft
-            size = sum([take() for _ in range(frames - outlived)])
+            sizes = self._unplaced.get(traffic_class) or deque()
+            if len(sizes) < frames - outlived:
+                raise InvariantBroken(
+                    f"{frames} frames of class {traffic_class} were placed, but {len(sizes)} accepted"
+                )
+            size = sum([sizes.popleft() for _ in range(frames - outlived)])
             self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
         self._grants += 1
         self._ack_is_due = True
@@ -215,6 +237,21 @@ class Session:
         return self._kept[0].sequence - 1 if self._kept else self._next_sequence - 1
 
     @property
+    def accepted(self) -> int:
+        """The number of the last frame that was accepted."""
+        return self._accepted
+
+    @property
+    def grants_data(self) -> bool:
+        """True if the other end has credit for data of class 0, as far as this end knows."""
+        return self._accepts_data and sum(self._unplaced.get(0, ())) < self._settings.window_bytes
+
+    @property
+    def owes_credit(self) -> bool:
+        """True while frames of this session wait to be placed."""
+        return any(self._unplaced.values())
+
+    @property
     def peer_incarnation(self) -> int:
         """The incarnation of the other end, 0 before the first greeting; it changes if that lost its memory."""
         return self._peer_incarnation
@@ -237,13 +274,16 @@ class Session:
     # How items are handled.
 
     def _on_hello(self, hello: Hello, now_ms: float) -> None:
-        peer_is_new = hello.incarnation != self._peer_incarnation
-        if peer_is_new:
+        if hello.incarnation != self._peer_incarnation:
             self._forget_received()
             self._peer_incarnation = hello.incarnation
             self._forget_sent()
         elif hello.knows_incarnation == self._incarnation:
             self._acknowledge(hello.accepted)
+        elif hello.knows_incarnation:
+            # Its memory of us was replaced by that of another who used our name. It expects a new sequence.
+            self._forget_sent()
+        # Otherwise it has never heard of us, so it has accepted nothing, and everything is still kept.
         self._take_grant(hello.grant)
         if self.status is Status.UP and not hello.is_answer:
             # The other end began anew over a connection that we took for sound: greet again.

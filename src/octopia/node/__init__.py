@@ -1,1 +1,6 @@
-"""A broker with the sessions of its links, pure: what every driver drives."""
+"""A broker with the sessions of its links, pure: the object that every driver drives."""
+
+from octopia.node.core import Node, NodeSettings, introduce
+from octopia.node.ready import Close, Failure, Ready
+
+__all__ = ["Close", "Failure", "Node", "NodeSettings", "Ready", "introduce"]

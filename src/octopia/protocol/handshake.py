@@ -43,6 +43,7 @@ class CloseCode(enum.StrEnum):
     TIMEOUT = "timeout"
     REPLACED = "replaced"
     FENCED = "fenced"
+    INTERNAL = "internal"
 
 
 class Opening(msgspec.Struct, frozen=True, tag=True):
@@ -63,7 +64,11 @@ class Opening(msgspec.Struct, frozen=True, tag=True):
 
 
 class Closing(msgspec.Struct, frozen=True, tag=True):
-    """The last frame in a direction: a code for programs and a reason for people, cut if it is long."""
+    """The last frame in a direction: a code for programs and a reason for people, cut if it is long.
+
+    To a broker that is fenced, ``incarnation`` is that of the newer one.
+    """
 
     code: CloseCode
     reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)] = ""
+    incarnation: Annotated[int, msgspec.Meta(ge=0)] = 0

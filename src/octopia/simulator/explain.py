@@ -15,7 +15,7 @@ from octopia.broker.interface import Delivered, Detail, Fact
 from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.content import Disjunction, Filter, Publication, conforms, explain_mismatch, format_filter, matches
 from octopia.errors import UsageError
-from octopia.ids import AdvertisementId, BrokerId, ClientId, PublicationId, SubscriptionId
+from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import ClientReply
 from octopia.scenario import Scenario
@@ -43,7 +43,7 @@ class _Listener:
         if isinstance(fact, Routed) and isinstance(broker, OctopiaBroker):
             self.steps.setdefault(fact.publication, []).append(_observe(broker, fact))
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Ignore what clients hear: the recorder keeps it."""
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:

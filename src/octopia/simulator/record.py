@@ -32,16 +32,16 @@ class Names:
 
     def __init__(self) -> None:
         self._publications: dict[PublicationId, int] = {}
-        self._issued: dict[tuple[ClientId, int], str] = {}
+        self._issued: dict[tuple[str, int], str] = {}
         self._by_id: dict[AdvertisementId | SubscriptionId, str] = {}
         self._owners: dict[AdvertisementId | SubscriptionId, str] = {}
         self._told: Kept[tuple[SubscriptionId, ...], tuple[tuple[str, ...], tuple[str, ...]]] = Kept(_TOLD)
 
-    def name(self, client: ClientId, handle: int, text: str) -> None:
+    def name(self, client: str, handle: int, text: str) -> None:
         """Remember what a client's handle stands for."""
         self._issued[client, handle] = text
 
-    def issued(self, client: ClientId, handle: int) -> str:
+    def issued(self, client: str, handle: int) -> str:
         """Return what a client's handle stands for."""
         return self._issued[client, handle]
 
@@ -50,7 +50,7 @@ class Names:
         if isinstance(named, PublicationId):
             self._publications[named] = number
         else:
-            self._by_id[named] = self._issued[client, number]
+            self._by_id[named] = self._issued[client.name, number]
             self._owners[named] = client.name
 
     def known_as(self, named: AdvertisementId | SubscriptionId) -> str:
@@ -125,7 +125,7 @@ class Recorder:
             elif self.keep and isinstance(fact.peer, BrokerId) and isinstance(fact.message_id, PublicationId):
                 self._came_from[fact.message_id, broker.id, fact.hop or 0] = fact.peer
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Note deliveries and refusals."""
         match reply:
             case Deliver():
@@ -136,24 +136,22 @@ class Recorder:
                 delay_ms = now_ms - reply.published_ms
                 for handle in reply.handles:
                     subscription = self.names.issued(client, handle)
-                    self.deliveries.append(Delivery(number, client.name, subscription, path, delay_ms))
+                    self.deliveries.append(Delivery(number, client, subscription, path, delay_ms))
             case Refused():
                 self.refused.append(self._refusal(client, reply))
             case CutOff():
                 reason = f"it was cut off, since it was too slow: {reply.lost} deliveries were lost"
-                self.refused.append(Refusal(None, client.name, reason))
+                self.refused.append(Refusal(None, client, reason))
             case _:
                 pass
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Keep nothing: who has brokers deliver together wants no results in memory."""
 
-    def _refusal(self, client: ClientId, reply: Refused) -> Refusal:
+    def _refusal(self, client: str, reply: Refused) -> Refusal:
         if reply.request == MessageKind.PUBLICATION:
-            return Refusal(reply.number, client.name, reply.reason)
-        return Refusal(
-            None, client.name, f"{reply.request} of {self.names.issued(client, reply.number)}: {reply.reason}"
-        )
+            return Refusal(reply.number, client, reply.reason)
+        return Refusal(None, client, f"{reply.request} of {self.names.issued(client, reply.number)}: {reply.reason}")
 
     def _hop(self, broker: BrokerId, fact: Fact) -> Hop:
         publication = self.names.publication(fact.message_id) if isinstance(fact.message_id, PublicationId) else None
@@ -204,7 +202,7 @@ class Tracer:
         self._fill_publication(row, fact)
         self._write(row)
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Write a row for each subscription that a publication reached."""
         if not isinstance(reply, Deliver):
             return
@@ -213,7 +211,7 @@ class Tracer:
             row.kind = Publish.kind
             row.message_id = str(reply.id)
             row.publication = self.names.publication(reply.id)
-            row.peer = row.client = client.name
+            row.peer = row.client = client
             row.link = LinkKind.CLIENT
             row.subscription = self.names.issued(client, handle)
             row.hop = reply.hop
@@ -223,14 +221,14 @@ class Tracer:
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Write a row for each subscription that a publication reached, all of them together."""
         clients, subscriptions = self.names.subscriptions(delivered.subscriptions)
-        number = self.names.publication(delivered.id)
+        number = self.names.publication(delivered.copy.id)
         batch = Deliveries(
             run_id=self.run_id,
             algorithm=self.algorithm,
             broker=str(broker),
             publication=number,
-            hop=delivered.hop,
-            published_ms=delivered.published_ms,
+            hop=delivered.copy.hop,
+            published_ms=delivered.copy.published_ms,
             time_ms=now_ms,
             clients=clients,
             subscriptions=subscriptions,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from octopia.broker import Detail
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.protocol import MessageKind
 from octopia.scenario import (
     Scenario,
@@ -23,7 +23,6 @@ from octopia.simulator.checkers import Ledger, journey_complaints
 from octopia.simulator.profiles import Profile
 from octopia.simulator.record import Names, Recorder
 from octopia.simulator.script import Script, Telling
-from octopia.simulator.sessions import SessionLinks
 from octopia.simulator.world import Observer, World
 from octopia.trace import TraceSink
 
@@ -49,7 +48,7 @@ class Run:
     recorder: Recorder
     ledger: Ledger
     names: Names
-    advertisements: dict[str, tuple[ClientId, int]]
+    advertisements: dict[str, tuple[str, int]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the result in the form that is promised to the outside."""
@@ -70,12 +69,9 @@ class Run:
 
     def losses(self) -> dict[str, int]:
         """Count what was lost or doubled on the way, by cause, as brokers and links have counted it; zeros left out."""
-        links = self.world.links
-        written_in_vain = links.dropped_unacknowledged if isinstance(links, SessionLinks) else 0
-        totals = {"written_to_crashed_brokers": written_in_vain}
-        for each in self.world.counters():
-            for cause in _CAUSES:
-                totals[cause] = totals.get(cause, 0) + getattr(each, cause, 0)
+        totals = {"written_to_crashed_brokers": self._written_to_crashed_brokers()}
+        for cause in _CAUSES:
+            totals[cause] = sum(getattr(each, cause, 0) for each in (*self.world.counters(), *self.world.nodes))
         return {cause: count for cause, count in totals.items() if count}
 
     def complaints(self) -> list[str]:
@@ -86,14 +82,20 @@ class Run:
         what was written to a broker that had crashed before its neighbours knew.
         """
         algorithm, counters = self.scenario.routing.algorithm, self.world.counters()
-        losses = sum(each.admitted_by_grace + each.dropped_while_down + each.lost_by_slow_clients for each in counters)
+        losses = sum(each.admitted_by_grace + each.dropped_while_down for each in counters)
+        losses += sum(node.lost_by_slow_clients for node in self.world.nodes)
         # TID-dynamic promises nobody everything; what it loses and doubles is counted.
         may_miss = bool(losses) or algorithm is Algorithm.TID_DYNAMIC
-        links = self.world.links
-        written_in_vain = isinstance(links, SessionLinks) and links.dropped_unacknowledged > 0
         journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
-        deliveries = self.ledger.complaints(self.recorder, may_miss=may_miss, crashes_swallow=written_in_vain)
+        deliveries = self.ledger.complaints(
+            self.recorder, may_miss=may_miss, crashes_swallow=self._written_to_crashed_brokers() > 0
+        )
         return [*deliveries, *journeys]
+
+    def _written_to_crashed_brokers(self) -> int:
+        """Count the publications that were written to brokers which then lost their memory."""
+        sessions = [link.session for node in self.world.nodes for link in node.links.values()]
+        return sum(session.dropped_unacknowledged for session in sessions if session is not None)
 
     def _tables(self, broker: BrokerId) -> dict[str, int]:
         """Count the entries of a broker's tables; a broker that is down has none."""

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from octopia.algorithms import hop_limit_of
-from octopia.broker import Broker, BrokerSettings, Detail, Fact, Routed, Verdict
-from octopia.broker.interface import Delivered
+from octopia.broker import Broker, BrokerSettings, Delivered, Detail, Fact, Routed, Verdict
 from octopia.errors import UsageError
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.link import LinkSettings
 from octopia.protocol.messages import (
     AdvertiseRequest,
@@ -42,9 +41,9 @@ from octopia.scenario import (
 )
 from octopia.simulator.agenda import Priority, to_ns
 from octopia.simulator.checkers import Ledger
+from octopia.simulator.links import FrameFaults
 from octopia.simulator.profiles import Profile, find_profile
 from octopia.simulator.record import Names, Recorder, Refusal, Tracer
-from octopia.simulator.sessions import FrameFaults
 from octopia.simulator.world import Environment, Observer, World
 from octopia.trace import TraceSink
 
@@ -54,7 +53,7 @@ _RETRANSMIT_MS = 200.0
 """Simulated links lose single frames; connections of the network do not."""
 
 
-def _environment_of(scenario: Scenario, profile: Profile, seed: int) -> Environment:
+def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: bool) -> Environment:
     """Return what surrounds the brokers of a scenario: links with sessions where something can fail."""
     wanted = scenario.simulator
     faults = FrameFaults(wanted.drop, wanted.duplicate, wanted.reorder)
@@ -66,11 +65,11 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int) -> Environm
             'expected links = "session" or "auto" with faults, queue_capacity or window_bytes, got "ideal"'
         )
     if not needs_sessions and wanted.links is not LinkModel.SESSION:
-        return Environment(profile, seed=seed)
+        return Environment(profile, seed=seed, client_queue_limit=wanted.client_queue_limit, whole=whole)
     if scenario.routing.algorithm.is_tid:
         raise UsageError("expected ideal links under TID-based routing, which has no exchange of state, got sessions")
     sessions = LinkSettings(wanted.window_bytes, retransmit_ms=_RETRANSMIT_MS)
-    return Environment(profile, sessions, faults, seed)
+    return Environment(profile, sessions, faults, seed, wanted.client_queue_limit, whole)
 
 
 @dataclasses.dataclass(slots=True)
@@ -92,7 +91,7 @@ class _Confirmations:
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Ignore what happens at brokers."""
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Note a confirmation."""
         if isinstance(reply, Confirmed):
             self.ledger.confirmed(self.names.issued(client, reply.number), now_ms)
@@ -138,20 +137,19 @@ class Script:
             scenario.routing,
             hop_limit=hop_limit_of(scot, scenario.routing.algorithm),
             queue_capacity=scenario.simulator.queue_capacity,
-            client_queue_limit=scenario.simulator.client_queue_limit,
-            delivers_together=not telling.keep and self._clients_are_never_slow(),
             detail=detail,
         )
-        environment = _environment_of(scenario, self.profile, self.seed)
+        whole = not telling.keep and self._clients_are_never_slow()
+        environment = _environment_of(scenario, self.profile, self.seed, whole=whole)
         listeners: list[Observer] = [self.recorder, _Confirmations(self.ledger, self.names)]
         listeners += [*self._tracers, *observers]
         self.world = World(scot, settings, environment, listeners)
         self._clients = {client.name: _Client(client.broker) for client in scenario.clients}
-        self._handles: dict[str, tuple[ClientId, int]] = {}
+        self._handles: dict[str, tuple[str, int]] = {}
         self._next_handle = 0
         self._next_publication = 0
         self._verdicts: dict[tuple[BrokerId, BrokerId], tuple[Verdict, int | None]] = {}
-        self.advertisements: dict[str, tuple[ClientId, int]] = {}
+        self.advertisements: dict[str, tuple[str, int]] = {}
 
     def play(self) -> None:
         """Play everything, to the end."""
@@ -231,8 +229,8 @@ class Script:
                 self._change_links(item)
             case SlowItem():
                 self._clients[item.client].rate = item.rate
-                if self.world.is_attached(ClientId(item.client)):
-                    self.world.slow_down(ClientId(item.client), item.rate)
+                if self.world.is_attached(item.client):
+                    self.world.slow_down(item.client, item.rate)
             case CrashItem() | RestartItem() | CutItem() | HealItem():
                 self._strike(item)
             case _:
@@ -242,7 +240,7 @@ class Script:
         handle = self._name(item.client, item.id)
         self._clients[item.client].in_force[item.id] = item
         if isinstance(item, AdvertiseItem):
-            self.advertisements[item.id] = (ClientId(item.client), handle)
+            self.advertisements[item.id] = (item.client, handle)
             self.ledger.advertised(item.id, item.client, item.offer, self.world.agenda.now_ms)
         else:
             self.ledger.subscribed(item.id, item.client, item.interest, self.world.agenda.now_ms)
@@ -298,11 +296,11 @@ class Script:
         """Let the clients of a restarted broker issue again what they had issued."""
         for name in self._clients_at(broker):
             client = self._clients[name]
-            if self.world.is_attached(ClientId(name)):
+            if self.world.is_attached(name):
                 continue
             self.world.attach(name, broker)
             if client.rate is not None:
-                self.world.slow_down(ClientId(name), client.rate)
+                self.world.slow_down(name, client.rate)
             for item in client.in_force.values():
                 self._ask_for(item)
 
@@ -315,7 +313,7 @@ class Script:
     def _publish_once(self, item: PublishItem) -> None:
         number = self._next_publication
         self._next_publication += 1
-        if not self.world.is_attached(ClientId(item.client)):
+        if not self.world.is_attached(item.client):
             self.ledger.failed(number, item.client, item.publication, self.world.agenda.now_ms)
             is_down = self.world.broker(self._clients[item.client].broker) is None
             reason = "its broker is down" if is_down else _CUT_OFF
@@ -335,8 +333,8 @@ class Script:
 
     def _ask(self, client: str, request: ClientRequest) -> None:
         """Ask the client's broker; while it is down, the client remembers, and asks when it is there again."""
-        if self.world.is_attached(ClientId(client)):
-            self.world.request(ClientId(client), request)
+        if self.world.is_attached(client):
+            self.world.request(client, request)
         elif self.world.broker(self._clients[client].broker) is not None:
             self.recorder.refused.append(Refusal(None, client, _CUT_OFF))
 
@@ -344,16 +342,16 @@ class Script:
         """Give a client's new advertisement or subscription a handle."""
         handle = self._next_handle
         self._next_handle += 1
-        self._handles[name] = (ClientId(client), handle)
-        self.names.name(ClientId(client), handle, name)
+        self._handles[name] = (client, handle)
+        self.names.name(client, handle, name)
         return handle
 
     def _handle_of(self, client: str, name: str) -> int:
         """Return the handle of what a client issued; one that nobody knows if it never did: the broker will say so."""
         owner, handle = self._handles.get(name, (None, -1))
-        if owner == ClientId(client):
+        if owner == client:
             return handle
         unknown = self._next_handle
         self._next_handle += 1
-        self.names.name(ClientId(client), unknown, name)
+        self.names.name(client, unknown, name)
         return unknown

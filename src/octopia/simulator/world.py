@@ -1,8 +1,7 @@
-"""A whole overlay in virtual time: brokers, the links between them, and clients.
+"""A whole overlay in virtual time: nodes, the links between them, and clients.
 
-The world drives the very broker that the network runs. It carries messages from queue to broker, lets brokers and links
-take the time that the profile says, lets faults strike, and tells observers what happens. Nothing in it knows how
-brokers route.
+The world drives the same nodes as the network does. It carries what they want written, lets brokers and links take the
+time that the profile says, lets faults strike, and tells observers what happens. Nothing in it knows how brokers route.
 """
 
 from __future__ import annotations
@@ -14,66 +13,70 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from octopia.algorithms import make_broker
-from octopia.broker import Broker, BrokerSettings, Counters, Detail, Effects, Verdict
-from octopia.broker.interface import Delivered, Fact, ForClient, Routed
+from octopia.broker import Broker, BrokerSettings, Counters, Delivered, Detail, Fact, ForClients, Routed, Verdict
 from octopia.errors import Stuck, UsageError
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import LinkSettings
 from octopia.matching import INDEX, MatcherFactory
+from octopia.node import Node, NodeSettings, Ready, introduce
 from octopia.overlay import LinkShape, Scot
-from octopia.protocol import CONTROL_ONLY, ClusterIndexVector, Overflow
+from octopia.protocol import CloseCode, ClusterIndexVector, Frame, Overflow
 from octopia.protocol.messages import ClientReply, ClientRequest, Message
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
-from octopia.simulator.network import NS_PER_US, IdealLinks, Links, Wire, occupation_ns, plan_arrival
+from octopia.simulator.links import FaultyLinks, FrameFaults, Links, ReliableLinks
 from octopia.simulator.profiles import Profile
-from octopia.simulator.sessions import FrameFaults, SessionLinks
+from octopia.simulator.wires import NS_PER_US, Wire, occupation_ns, plan_arrival
 
 _PATIENCE_MS = 120_000.0
 """How long a world that is not at rest may go on without anything planned before it counts as stuck."""
 
 
 class Observer(Protocol):
-    """Somebody who is told what happens in a world."""
+    """A listener to what happens in a world."""
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Hear what happened at a broker."""
+        """Handle a fact about a broker."""
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Hear what reached a client."""
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        """Handle a reply that reached a client."""
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
-        """Hear what reached clients all at once, in worlds whose brokers deliver so."""
+        """Handle a publication that reached all of a broker's clients at once, if the world takes entries whole."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
-    """What surrounds the brokers of a world; without ``sessions`` its links never fail."""
+    """The surroundings of the brokers of a world.
+
+    Without ``sessions`` its links never fail. With ``whole`` its clients are never slow, and all deliveries of a
+    publication at a broker are one event.
+    """
 
     profile: Profile
     sessions: LinkSettings | None = None
     faults: FrameFaults = dataclasses.field(default_factory=FrameFaults)
     seed: int = 0
+    client_queue_limit: int = 10_000
+    whole: bool = False
 
 
-class _Node:
-    """A broker with the messages that wait for it while it is busy."""
+class _Place:
+    """A node with the items that wait for it while it is busy."""
 
-    __slots__ = ("accepts_data", "broker", "busy", "id", "incarnation", "is_alive", "timer_ms", "waiting")
+    __slots__ = ("busy", "id", "is_alive", "node", "timer_ms", "waiting")
 
-    def __init__(self, broker: Broker):
-        self.id = broker.id
-        self.broker = broker
-        self.accepts_data = broker.accepts_data
-        self.incarnation = 1
+    def __init__(self, node: Node):
+        self.id = node.broker.id
+        self.node = node
         self.is_alive = True
-        self.waiting: deque[tuple[Peer, Message]] = deque()
+        self.waiting: deque[tuple[Peer, Any]] = deque()
         self.busy = False
         self.timer_ms: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class _Departures:
-    """What leaves one broker for its clients at one moment: what arrives when, and which wires are free when.
+    """Everything that leaves one broker for its clients at one moment: arrivals, and wires that become free, by time.
 
     Clients are many. What happens to them at the same time is one event, in the order in which it was caused, since
     nothing else of its kind could come in between.
@@ -85,7 +88,7 @@ class _Departures:
 
 
 class World:
-    """An overlay of simulated brokers; time moves only while ``run`` runs."""
+    """An overlay of simulated nodes; time moves only while ``run`` runs."""
 
     def __init__(
         self,
@@ -101,22 +104,35 @@ class World:
         self.random = random.Random(environment.seed)
         self.checking = False
         self._settings = settings
+        self._node_settings = NodeSettings(
+            environment.sessions,
+            client_queue_limit=environment.client_queue_limit,
+            whole=environment.whole,
+            detail=settings.detail,
+        )
         self._matchers = matchers
         self._observers = tuple(observers)
         self._listens = settings.detail > Detail.OFF
         self._brokers_take_time = environment.profile.brokers_take_time
         self._client_delay_ns = to_ns(environment.profile.client_delay_ms)
-        self._clients_are_alike = not environment.profile.bandwidth_mbit_s
-        self._returns_credit = environment.sessions is not None
-        self._nodes = {
-            broker: _Node(make_broker(scot.neighbourhood(broker), settings, matchers=matchers))
-            for broker in scot.brokers
-        }
-        self._client_wires: dict[ClientId, Wire] = {}
-        self._past_counters: list[Counters] = []
-        self._work: deque[tuple[_Node, Effects, bool]] = deque()
-        self._is_working = False
+        self._places: dict[BrokerId, _Place] = {}
+        self._clients: dict[str, Wire] = {}
+        self._past_nodes: list[Node] = []
         self.links = self._make_links(environment)
+        for broker in scot.brokers:
+            self._places[broker] = _Place(self._make_node(broker, 1))
+        for place in self._places.values():
+            self.links.prepare(place.node)
+        if environment.sessions is not None:
+            for low, high in (*scot.alinks, *scot.ilinks):
+                introduce(self._places[low].node, self._places[high].node)
+            for place in self._places.values():
+                self._set_timer(place)
+
+    def _make_node(self, broker: BrokerId, incarnation: int, restarted_at_ms: float | None = None) -> Node:
+        neighbourhood = self.scot.neighbourhood(broker)
+        made = make_broker(neighbourhood, self._settings, incarnation, self._matchers, restarted_at_ms=restarted_at_ms)
+        return Node(made, neighbourhood.neighbours, incarnation, self._node_settings)
 
     def _make_links(self, environment: Environment) -> Links:
         machines = {broker: number for number, broker in enumerate(self.scot.brokers)}
@@ -129,58 +145,71 @@ class World:
             for source, target in ((low, high), (high, low)):
                 wires[source, target] = Wire(source, target, to_ns(delay_ms), round(self.profile.send_us * NS_PER_US))
         if environment.sessions is None:
-            return IdealLinks(self, wires)
-        return SessionLinks(self, wires, environment.sessions, environment.faults)
+            return ReliableLinks(self, wires)
+        return FaultyLinks(self, wires, environment.sessions, environment.faults)
 
     # What people do.
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
         """All brokers that are alive, by id."""
-        return {broker: node.broker for broker, node in self._nodes.items() if node.is_alive}
+        return {broker: place.node.broker for broker, place in self._places.items() if place.is_alive}
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, those of past incarnations among them."""
+        return self._past_nodes + [place.node for place in self._places.values()]
 
     def counters(self) -> list[Counters]:
         """Return the counters of all brokers, those of past incarnations among them."""
-        return self._past_counters + [node.broker.counters for node in self._nodes.values()]
+        return [node.broker.counters for node in self.nodes]
+
+    def node(self, broker: BrokerId) -> Node | None:
+        """Return a node, or None while it is crashed."""
+        place = self._places[broker]
+        return place.node if place.is_alive else None
 
     def broker(self, broker: BrokerId) -> Broker | None:
         """Return a broker, or None while it is crashed."""
-        node = self._nodes[broker]
-        return node.broker if node.is_alive else None
+        place = self._places[broker]
+        return place.node.broker if place.is_alive else None
 
-    def attach(self, name: str, broker: BrokerId, overflow: Overflow = Overflow.DISCONNECT) -> ClientId:
+    def attach(self, name: str, broker: BrokerId, overflow: Overflow = Overflow.DISCONNECT) -> None:
         """Connect a client to its host broker; this takes no time."""
-        client = ClientId(name)
-        if client in self._client_wires:
+        if name in self._clients:
             raise UsageError(f'expected a client name that is not in use, got "{name}"')
-        self._client_wires[client] = Wire(broker, client, self._client_delay_ns)
-        node = self._nodes[broker]
-        self._carry_out(node, node.broker.attach(client, overflow, self.agenda.now_ms))
-        return client
+        node = self._places[broker].node
+        client = node.attach(name, overflow, self.agenda.now_ms)
+        self._clients[name] = Wire(broker, client, self._client_delay_ns)
+        node.pace(client, self._clients[name].is_slow(self.profile))
+        self.carry_out(broker)
 
-    def detach(self, client: ClientId) -> None:
+    def detach(self, name: str) -> None:
         """Disconnect a client; what it issued is withdrawn, and what is on its way to it is lost."""
-        node = self._nodes[self._client_wires.pop(client).source]
-        self._carry_out(node, node.broker.detach(client, self.agenda.now_ms))
+        wire = self._clients.pop(name)
+        assert isinstance(wire.target, ClientId)
+        self._places[wire.source].node.detach(wire.target, self.agenda.now_ms)
+        self.carry_out(wire.source)
 
-    def is_attached(self, client: ClientId) -> bool:
-        """Tell whether a client is connected."""
-        return client in self._client_wires
+    def is_attached(self, name: str) -> bool:
+        """Return whether a client is connected."""
+        return name in self._clients
 
-    def request(self, client: ClientId, request: ClientRequest) -> None:
-        """Let a client ask something of its host broker."""
-        wire = self._client_wires[client]
+    def request(self, name: str, request: ClientRequest) -> None:
+        """Send a client's request to its host broker."""
+        wire = self._clients[name]
         arrival_ns = self.agenda.now_ns + self._client_delay_ns
         self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive_from_client, (wire, [request]))
 
     def force(self, source: BrokerId, target: BrokerId, verdict: Verdict, queue_length: int | None) -> None:
-        """Decide by hand whether one direction of a link counts as congested."""
-        self._nodes[source].broker.force(target, verdict, queue_length, self.agenda.now_ms)
+        """Override the verdict about one direction of a link."""
+        self._places[source].node.broker.force(target, verdict, queue_length, self.agenda.now_ms)
 
-    def slow_down(self, client: ClientId, rate: float) -> None:
-        """Let a client take at most so many publications in a second."""
-        self._client_wires[client].set_shape(LinkShape(rate=rate))
-        self._clients_are_alike = False
+    def slow_down(self, name: str, rate: float) -> None:
+        """Limit the publications that a client takes per second."""
+        wire = self._clients[name]
+        wire.set_shape(LinkShape(rate=rate))
+        self._places[wire.source].node.pace(wire.target, is_paced=True)
 
     def at(self, time_ns: int, action: Callable[[Any], None], argument: Any) -> None:
         """Plan something that people will do."""
@@ -207,46 +236,41 @@ class World:
                 return f"{broker.id} is recovering"
         return self.links.unsettled()
 
-    def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
+    def civs(self, name: str, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of what a client advertised, or None if it is withdrawn."""
-        wire = self._client_wires.get(client)
-        return self._nodes[wire.source].broker.civs(client, handle) if wire else None
+        wire = self._clients.get(name)
+        if wire is None or not isinstance(wire.target, ClientId):
+            return None
+        return self._places[wire.source].node.broker.civs(wire.target, handle)
 
     # Faults.
 
-    def crash(self, broker: BrokerId) -> list[ClientId]:
+    def crash(self, broker: BrokerId) -> list[str]:
         """Let a broker die with all that it knows, and return the clients that lost their connection."""
-        node = self._nodes[broker]
-        if not node.is_alive:
+        place = self._places[broker]
+        if not place.is_alive:
             return []
         self._faulty_links().crash(broker)
-        node.is_alive = False
-        node.waiting.clear()
-        lost = [client for client, wire in self._client_wires.items() if wire.source == broker]
-        for client in lost:
-            del self._client_wires[client]
+        place.is_alive = False
+        place.waiting.clear()
+        lost = [name for name, wire in self._clients.items() if wire.source == broker]
+        for name in lost:
+            del self._clients[name]
         return lost
 
     def restart(self, broker: BrokerId) -> None:
         """Start a crashed broker again, without memory, as a new incarnation."""
-        node = self._nodes[broker]
-        if node.is_alive:
+        place = self._places[broker]
+        if place.is_alive:
             return
-        node.incarnation += 1
-        self._past_counters.append(node.broker.counters)
-        node.broker = make_broker(
-            self.scot.neighbourhood(broker),
-            self._settings,
-            node.incarnation,
-            self._matchers,
-            restarted_at_ms=self.agenda.now_ms,
-        )
-        node.accepts_data = node.broker.accepts_data
-        node.is_alive = True
-        node.busy = False
-        node.timer_ms = None
-        self._faulty_links().restart(broker, node.incarnation)
-        self._set_timer(node)
+        self._past_nodes.append(place.node)
+        place.node = self._make_node(broker, place.node.incarnation + 1, self.agenda.now_ms)
+        place.is_alive = True
+        place.busy = False
+        place.timer_ms = None
+        self.links.prepare(place.node)
+        self._faulty_links().restart(broker)
+        self._set_timer(place)
 
     def cut(self, one: BrokerId, other: BrokerId) -> None:
         """Cut a link in both directions."""
@@ -256,184 +280,185 @@ class World:
         """Mend a link that was cut."""
         self._faulty_links().heal(one, other)
 
-    def _faulty_links(self) -> SessionLinks:
-        if not isinstance(self.links, SessionLinks):
-            raise UsageError("expected links with sessions, since ideal links cannot fail")
+    def _faulty_links(self) -> FaultyLinks:
+        if not isinstance(self.links, FaultyLinks):
+            raise UsageError("expected links with sessions, since reliable links cannot fail")
         return self.links
 
-    # How messages travel.
+    # Items that arrive.
 
-    def arrive(self, target: BrokerId, sender: Peer, batch: Sequence[Message]) -> None:
-        """Hand messages to a broker, at once or when it has time for them."""
-        node = self._nodes[target]
-        if not node.is_alive:
+    def arrive(self, target: BrokerId, sender: Peer, items: Sequence[Any]) -> None:
+        """Hand items to a node, at once or when it has time for them."""
+        place = self._places[target]
+        if not place.is_alive:
             return
         if not self._brokers_take_time:
-            self._feed(node, sender, batch)
+            self._feed(place, sender, items)
             return
-        node.waiting.extend((sender, message) for message in batch)
-        if not node.busy:
-            self._serve_next(node)
+        place.waiting.extend((sender, item) for item in items)
+        if not place.busy:
+            self._serve_next(place)
 
-    def link_changed(self, broker: BrokerId, peer: BrokerId, *, is_up: bool) -> None:
-        """Tell a broker that a link of its came up or went down."""
-        node = self._nodes[broker]
-        now_ms = self.agenda.now_ms
-        effects = node.broker.link_up(peer, now_ms) if is_up else node.broker.link_down(peer, now_ms)
-        self._carry_out(node, effects)
-
-    def tell(self, broker: BrokerId) -> None:
-        """Let observers know what a broker has to tell, and carry out what taking from it has set free."""
-        node = self._nodes[broker]
-        if self._listens:
-            self._tell(node.broker)
-        unblocked = node.broker.drain_effects()
-        if unblocked is not None:
-            self._carry_out(node, unblocked)
+    def forget_arrivals(self, target: BrokerId, sender: BrokerId) -> None:
+        """Drop the items of a connection that is over and that a busy node has not handled yet."""
+        place = self._places.get(target)
+        if place is not None and place.waiting:
+            place.waiting = deque(each for each in place.waiting if each[0] != sender)
 
     def _arrive_from_client(self, arrival: tuple[Wire, Sequence[ClientRequest]]) -> None:
         wire, batch = arrival
         # A client that has left, or reconnected meanwhile, has no use for an answer.
-        if isinstance(wire.target, ClientId) and self._client_wires.get(wire.target) is wire:
+        if isinstance(wire.target, ClientId) and self._clients.get(wire.target.name) is wire:
             self.arrive(wire.source, wire.target, batch)
 
-    def _serve_next(self, node: _Node, search_us: float = 0.0) -> None:
+    def _serve_next(self, place: _Place, search_us: float = 0.0) -> None:
         """Let a broker take the next message; if it is still searching for the last one, after that."""
-        node.busy = bool(node.waiting) or search_us > 0
+        place.busy = bool(place.waiting) or search_us > 0
         if search_us:
             resumes_ns = self.agenda.now_ns + round(search_us * NS_PER_US)
-            self.agenda.enter(resumes_ns, Priority.SERVICE, self._searched, (node, node.incarnation))
-        elif node.busy:
-            sizes = node.broker.table_sizes()
-            advertisements = sizes["clt"] + sizes["srt"]
-            service_us = self.profile.service_us(node.waiting[0][1], advertisements, sizes["prt"])
-            done_ns = self.agenda.now_ns + round(service_us * NS_PER_US)
-            self.agenda.enter(done_ns, Priority.SERVICE, self._served, (node, node.incarnation))
+            self.agenda.enter(resumes_ns, Priority.SERVICE, self._searched, (place, place.node))
+        elif place.busy:
+            done_ns = self.agenda.now_ns + round(self._service_us(place) * NS_PER_US)
+            self.agenda.enter(done_ns, Priority.SERVICE, self._served, (place, place.node))
 
-    def _served(self, service: tuple[_Node, int]) -> None:
-        node, incarnation = service
-        if node.is_alive and node.incarnation == incarnation:
-            sender, message = node.waiting.popleft()
-            counters = node.broker.counters
-            before = counters.searches
-            self._feed(node, sender, [message])
-            searches = counters.searches - before
-            self._serve_next(node, searches and searches * self.profile.searching_us(node.broker.table_sizes()["prt"]))
+    def _service_us(self, place: _Place) -> float:
+        """Return the time that the next item takes; greetings and acknowledgements take none."""
+        item = place.waiting[0][1]
+        if isinstance(item, Frame):
+            item = item.message
+        elif not hasattr(item, "size_bytes"):
+            return 0.0
+        sizes = place.node.broker.table_sizes()
+        return self.profile.service_us(item, sizes["clt"] + sizes["srt"], sizes["prt"])
 
-    def _searched(self, service: tuple[_Node, int]) -> None:
-        node, incarnation = service
-        if node.is_alive and node.incarnation == incarnation:
-            self._serve_next(node)
+    def _served(self, service: tuple[_Place, Node]) -> None:
+        place, node = service
+        if not place.is_alive or place.node is not node:
+            return
+        if not place.waiting:
+            self._serve_next(place)  # Its connection broke meanwhile.
+            return
+        sender, item = place.waiting.popleft()
+        counters = node.broker.counters
+        before = counters.searches
+        self._feed(place, sender, [item])
+        searches = counters.searches - before
+        self._serve_next(place, searches and searches * self.profile.searching_us(node.broker.table_sizes()["prt"]))
 
-    def _feed(self, node: _Node, sender: Peer, batch: Sequence[Message]) -> None:
-        if isinstance(sender, ClientId) and sender not in self._client_wires:
-            return  # The client left while its request was on its way.
-        self._carry_out(node, node.broker.receive(sender, batch, self.agenda.now_ms))
+    def _searched(self, service: tuple[_Place, Node]) -> None:
+        place, node = service
+        if place.is_alive and place.node is node:
+            self._serve_next(place)
 
-    def _carry_out(self, node: _Node, effects: Effects) -> None:
-        """Plan what a broker's input asks for, and do it unless somebody further up is doing just that."""
-        if effects.violation is not None:
-            raise effects.violation
-        if self._listens:
-            self._tell(node.broker)
-        accepts_data = node.broker.accepts_data
-        admission_changed = accepts_data != node.accepts_data
-        node.accepts_data = accepts_data
-        self._set_timer(node)
-        if self.checking:
-            node.broker.check()
-        if self._is_working:
-            self._work.append((node, effects, admission_changed))
-        else:
-            self._do_work(node, effects, admission_changed)
+    def _feed(self, place: _Place, sender: Peer, items: Sequence[Any]) -> None:
+        place.node.receive(sender, items, self.agenda.now_ms)
+        self._carry_out(place)
 
-    def _do_work(self, node: _Node, effects: Effects, admission_changed: bool) -> None:
-        """Do what an input asks for; what that asks for in turn is queued and done in order, however deep its cause."""
-        self._is_working = True
-        try:
-            self._fulfil(node, effects, admission_changed)
-            while self._work:
-                self._fulfil(*self._work.popleft())
-        finally:
-            self._is_working = False
+    # Work that nodes ask for.
 
-    def _fulfil(self, node: _Node, effects: Effects, admission_changed: bool) -> None:
-        """Return credit, let links and clients take what is ready for them, and part with clients."""
-        if effects.delivered:
-            reached_ms = self.agenda.now_ms + self.profile.client_delay_ms
-            for delivered in effects.delivered:
-                for observer in self._observers:
-                    observer.on_delivered(node.id, delivered, reached_ms)
-        if self._returns_credit:
-            for placed in effects.placed:
-                self.links.placed(node.id, placed)
-        if admission_changed:
-            self.links.admission_changed(node.id)
-        clients: list[ClientId] = []
-        for peer in effects.ready:
-            if isinstance(peer, ClientId):
-                clients.append(peer)
+    def carry_out(self, broker: BrokerId) -> None:
+        """Do the work that a node asks for."""
+        self._carry_out(self._places[broker])
+
+    def _carry_out(self, place: _Place) -> None:
+        node = place.node
+        while True:
+            if self._listens:
+                self._tell(node)
+            self._fulfil(place, node.ready(self.agenda.now_ms))
+            if self._listens:
+                self._tell(node)
+            if self.checking:
+                node.broker.check()
+            if not node.has_work:
+                break
+        self._set_timer(place)
+
+    def _fulfil(self, place: _Place, ready: Ready) -> None:
+        for failure in ready.failures:
+            raise failure.error
+        if ready.for_clients:
+            self._reach_whole(place.id, ready.for_clients)
+        departures: _Departures | None = None
+        for peer, items in ready.writes:
+            if isinstance(peer, BrokerId):
+                if departures is not None:
+                    self._enter_departures(departures)
+                    departures = None
+                if items:
+                    self.links.carry(place.id, peer, items)
+                if place.node.links[peer].is_paced:
+                    self.links.serve(place.id, peer)
                 continue
-            if clients:
-                self._pump_clients(node, clients)
-                clients = []
-            self.links.pump(node.id, peer)
-        if clients:
-            self._pump_clients(node, clients)
-        for client in effects.cut_off:
-            self._part_with(client)
+            departures = departures or _Departures(place.id)
+            if items:
+                self._send_to_client(peer, items, 0, departures)  # type: ignore[arg-type]
+            self._serve_client(place.node, peer, departures)
+        if departures is not None:
+            self._enter_departures(departures)
+        for close in ready.closes:
+            if close.code is CloseCode.TOO_SLOW and isinstance(close.peer, ClientId):
+                self._clients.pop(close.peer.name, None)
+            else:
+                raise UsageError(f"{place.id} closed its link to {close.peer}: {close.reason}")
+        for peer in ready.silent:
+            assert isinstance(peer, BrokerId)
+            self._faulty_links().disconnect(place.id, peer)
 
-    def _part_with(self, client: ClientId) -> None:
-        if client in self._client_wires:
-            self.detach(client)
-
-    # How messages reach clients.
-
-    def _pump_clients(self, node: _Node, clients: Sequence[ClientId]) -> None:
-        """Let the links to some clients of a broker take all that they can carry now."""
-        if self._clients_are_alike:
-            arrivals = node.broker.take_for_clients(clients, self.agenda.now_ms)
-            if arrivals:
-                arrival_ns = self.agenda.now_ns + self._client_delay_ns
-                self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_clients, (node.id, arrivals))
+    def _tell(self, node: Node) -> None:
+        facts = node.drain_facts()
+        if not facts:
             return
-        departures = _Departures(node.id)
-        for client in clients:
-            wire = self._client_wires.get(client)
-            if wire is not None:
-                self._pump_client(node.broker, client, wire, departures)
-        self._enter_departures(departures)
+        now_ms = self.agenda.now_ms
+        for fact in facts:
+            for observer in self._observers:
+                observer.on_fact(node.broker, fact, now_ms)
 
-    def _on_free(self, wires: Sequence[Wire]) -> None:
-        """Let wires to clients of one broker, all of which are free now, take what they can carry."""
-        departures = _Departures(wires[0].source)
-        for wire in wires:
-            client = wire.target
-            assert isinstance(client, ClientId)
-            # If the client has left, another of its name has a wire of its own.
-            if self._client_wires.get(client) is wire:
-                self._pump_client(self._nodes[wire.source].broker, client, wire, departures)
-        self._enter_departures(departures)
+    # Messages that reach clients.
 
-    def _pump_client(self, broker: Broker, client: ClientId, wire: Wire, departures: _Departures) -> None:
-        agenda = self.agenda
-        if not wire.interval_ns and not self.profile.bandwidth_mbit_s:
-            self._send_to_client(client, wire, broker.take_all(client, agenda.now_ms), 0, departures)
+    def _reach_whole(self, source: BrokerId, entries: Sequence[ForClients]) -> None:
+        """Let observers know of deliveries that wait in no mailbox, and let answers travel."""
+        reached_ms = self.agenda.now_ms + self.profile.client_delay_ms
+        arrivals: list[tuple[ClientId, Sequence[Message]]] = []
+        for entry in entries:
+            if isinstance(entry, Delivered):
+                for observer in self._observers:
+                    observer.on_delivered(source, entry, reached_ms)
+            else:
+                arrivals.append((entry.client, [entry.reply]))
+        if arrivals:
+            arrival_ns = self.agenda.now_ns + self._client_delay_ns
+            self.agenda.enter(arrival_ns, Priority.ARRIVAL, self._reach_clients, (source, arrivals))
+
+    def _serve_client(self, node: Node, client: ClientId, departures: _Departures) -> None:
+        """Let the next delivery occupy the wire to a client, if it is free."""
+        wire = self._clients.get(client.name)
+        if wire is None or wire.target != client or self.agenda.now_ns < wire.free_at_ns:
             return
-        self._send_to_client(client, wire, broker.take_all(client, agenda.now_ms, CONTROL_ONLY), 0, departures)
-        if agenda.now_ns < wire.free_at_ns:
+        if not wire.is_slow(self.profile):
             return
-        message = broker.take(client, agenda.now_ms)
+        message = node.begin(client, self.agenda.now_ms)
         if message is not None:
             occupied_ns = occupation_ns(wire, self.profile, message)
-            wire.free_at_ns = agenda.now_ns + occupied_ns
-            self._send_to_client(client, wire, [message], occupied_ns, departures)
+            wire.free_at_ns = self.agenda.now_ns + occupied_ns
+            self._send_to_client(client, [message], occupied_ns, departures)
             departures.wires.setdefault(wire.free_at_ns, []).append(wire)
 
+    def _on_free(self, wires: Sequence[Wire]) -> None:
+        """Let wires to clients of one broker, all of which are free now, take the next delivery."""
+        departures = _Departures(wires[0].source)
+        node = self._places[wires[0].source].node
+        for wire in wires:
+            # If the client has left, another of its name has a wire of its own.
+            if isinstance(wire.target, ClientId) and self._clients.get(wire.target.name) is wire:
+                self._serve_client(node, wire.target, departures)
+        self._enter_departures(departures)
+
     def _send_to_client(
-        self, client: ClientId, wire: Wire, batch: Sequence[Message], occupied_ns: int, departures: _Departures
+        self, client: ClientId, batch: Sequence[Message], occupied_ns: int, departures: _Departures
     ) -> None:
-        if batch:
+        wire = self._clients.get(client.name)
+        if wire is not None and wire.target == client:
             arrival_ns = plan_arrival(wire, self.agenda.now_ns + occupied_ns, batch)
             departures.arrivals.setdefault(arrival_ns, []).append((client, batch))
 
@@ -443,36 +468,27 @@ class World:
         for free_at_ns, wires in departures.wires.items():
             self.agenda.enter(free_at_ns, Priority.LINK_FREE, self._on_free, wires)
 
-    def _reach_clients(self, arrival: tuple[BrokerId, Sequence[ForClient]]) -> None:
+    def _reach_clients(self, arrival: tuple[BrokerId, Sequence[tuple[ClientId, Sequence[ClientReply]]]]) -> None:
         source, arrivals = arrival
         now_ms, observers = self.agenda.now_ms, self._observers
         for client, batch in arrivals:
             for reply in batch:
                 for observer in observers:
-                    observer.on_reply(client, source, reply, now_ms)
-
-    def _tell(self, broker: Broker) -> None:
-        facts = broker.drain_facts()
-        if not facts:
-            return
-        now_ms = self.agenda.now_ms
-        for fact in facts:
-            for observer in self._observers:
-                observer.on_fact(broker, fact, now_ms)
+                    observer.on_reply(client.name, source, reply, now_ms)
 
     # Timers.
 
-    def _set_timer(self, node: _Node) -> None:
-        due_ms = node.broker.next_deadline_ms
-        if due_ms is None or (node.timer_ms is not None and node.timer_ms <= due_ms):
+    def _set_timer(self, place: _Place) -> None:
+        due_ms = place.node.next_deadline_ms
+        if due_ms is None or (place.timer_ms is not None and place.timer_ms <= due_ms):
             return
-        node.timer_ms = due_ms
-        timer = (node, node.incarnation, due_ms)
+        place.timer_ms = due_ms
+        timer = (place, place.node, due_ms)
         self.agenda.enter(just_after_ns(due_ms), Priority.TIMER, self._on_timer, timer, background=True)
 
-    def _on_timer(self, timer: tuple[_Node, int, float]) -> None:
-        node, incarnation, due_ms = timer
-        if not node.is_alive or node.incarnation != incarnation or node.timer_ms != due_ms:
-            return
-        node.timer_ms = None
-        self._carry_out(node, node.broker.wake(self.agenda.now_ms))
+    def _on_timer(self, timer: tuple[_Place, Node, float]) -> None:
+        place, node, due_ms = timer
+        if place.is_alive and place.node is node and place.timer_ms == due_ms:
+            place.timer_ms = None
+            node.wake(self.agenda.now_ms)
+            self._carry_out(place)

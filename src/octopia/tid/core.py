@@ -44,13 +44,13 @@ from typing import assert_never
 
 from octopia.broker import clients
 from octopia.broker.common import BrokerSettings
-from octopia.broker.deliveries import tell_cut_off
-from octopia.broker.interface import Effects, Fact, ForClient, LinkStatus, Placed, Routed, Verdict
+from octopia.broker.interface import Effects, Placed
+from octopia.broker.shell import BrokerShell
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import (
     ClientRequest,
     Message,
@@ -66,7 +66,7 @@ from octopia.tid.messages import (
     TidUnadvertise,
     TidUnsubscribe,
 )
-from octopia.tid.state import TidCounters, TidState
+from octopia.tid.state import TidState
 from octopia.tid.tables import Prt, Srt, Unbound
 
 VERBS: clients.Verbs[TidState] = clients.Verbs(
@@ -78,10 +78,10 @@ VERBS: clients.Verbs[TidState] = clients.Verbs(
 """How this kind of broker serves its clients."""
 
 
-class TidBroker:
+class TidBroker(BrokerShell[TidState]):
     """A broker that routes by tree ids, statically (TID-S) or dynamically (TID-D)."""
 
-    __slots__ = ("_state",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -90,30 +90,31 @@ class TidBroker:
         incarnation: int = 1,
         matchers: MatcherFactory = INDEX,
     ):
-        self._state = TidState(
-            neighbourhood,
-            # Nothing orders the queues of a general cyclic overlay, so that bounded ones could wait for each other.
-            dataclasses.replace(settings, queue_capacity=0),
-            incarnation,
-            srt=Srt(matchers.advertisements()),
-            prt=Prt(matchers.subscriptions()),
-            unbound=Unbound(matchers.subscriptions()),
+        super().__init__(
+            TidState(
+                neighbourhood,
+                # Nothing orders the queues of a general cyclic overlay, so bounded ones could wait for each other.
+                dataclasses.replace(settings, queue_capacity=0),
+                incarnation,
+                srt=Srt(matchers.advertisements()),
+                prt=Prt(matchers.subscriptions()),
+                unbound=Unbound(matchers.subscriptions()),
+            )
         )
 
     # Inputs.
 
-    def attach(self, client: ClientId, overflow: Overflow, now_ms: float) -> Effects:
-        """Take note of a new client."""
+    def attach(self, client: ClientId, now_ms: float) -> Effects:
+        """Add a client."""
         effects = self._state.begin(now_ms)
-        self._state.attach(client, overflow)
+        self._state.attach(client)
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Withdraw all that a client issued, and forget it; what waited for it is lost."""
+        """Remove a client and withdraw everything that it issued."""
         effects = self._state.begin(now_ms)
         if client in self._state.clients:
-            clients.withdraw_everything(self._state, VERBS, client)
-            self._state.forget_client(client)
+            clients.remove(self._state, VERBS, client)
         return effects
 
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
@@ -128,22 +129,9 @@ class TidBroker:
                 self._receive_from_broker(peer, batch)
         except ProtocolViolation as violation:
             effects.violation = violation
-        for client in effects.cut_off:
-            clients.withdraw_everything(state, VERBS, client)
-            tell_cut_off(state, client)
+        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
+            effects.failure = failure
         return effects
-
-    def take(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Message | None:
-        """Take the next message for a link: control first, then data, if the mask lets class 0 through."""
-        return self._state.take(peer, now_ms, classes)
-
-    def take_all(self, peer: Peer, now_ms: float, classes: int = ALL_CLASSES) -> Sequence[Message]:
-        """Take all that may go over a link now."""
-        return self._state.take_all(peer, now_ms, classes)
-
-    def take_for_clients(self, clients: Sequence[ClientId], now_ms: float) -> list[ForClient]:
-        """Take all that waits for some clients, in their order; those for whom nothing waits are left out."""
-        return self._state.take_for_clients(clients, now_ms)
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
@@ -161,27 +149,7 @@ class TidBroker:
         """Return None: queues are unbounded, so that taking from them sets nothing free."""
         return None
 
-    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
-        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
-        self._state.begin(now_ms)
-        self._state.force(peer, verdict, queue_length)
-
     # What can be asked.
-
-    @property
-    def id(self) -> BrokerId:
-        """Which broker this is."""
-        return self._state.id
-
-    @property
-    def state(self) -> TidState:
-        """The state, for invariants, reports and measurements; drivers leave it alone."""
-        return self._state
-
-    @property
-    def counters(self) -> TidCounters:
-        """What it has counted."""
-        return self._state.counters
 
     @property
     def next_deadline_ms(self) -> float | None:
@@ -189,26 +157,13 @@ class TidBroker:
         return None
 
     @property
-    def recent_inputs(self) -> list[str]:
-        """The last inputs, oldest first, as one line each."""
-        return self._state.recent_inputs
-
-    @property
     def accepts_data(self) -> bool:
         """Whether this broker is ready for publications: always."""
         return True
 
-    def waits_for(self, peer: Peer) -> int:
-        """Count the publications that wait for a link."""
-        return self._state.waits_for(peer)
-
     def table_sizes(self) -> dict[str, int]:
         """Count the entries of each routing table: bound copies in the PRT; this broker has no CLT."""
         return {"clt": 0, "prt": len(self._state.prt), "srt": len(self._state.srt)}
-
-    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
-        """Return the Link Status Table."""
-        return self._state.link_status_table(now_ms)
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return None: this broker knows no CIVs."""
@@ -217,10 +172,6 @@ class TidBroker:
     def check(self) -> None:
         """Raise InvariantBroken if something that must always hold does not."""
         invariants.check(self)
-
-    def drain_facts(self) -> list[Fact | Routed]:
-        """Hand over the facts since the last call."""
-        return self._state.drain_facts()
 
     def fingerprint(self) -> str:
         """Digest the whole state: equal states give equal texts, in any process."""
@@ -268,8 +219,6 @@ class TidBroker:
             raise ProtocolViolation(f"client {client} is not attached to broker {self.id}")
         publications = 0
         for message in batch:
-            if state.clients[client].is_cut_off:
-                break
             if not isinstance(message, ClientRequest):
                 raise ProtocolViolation(f"a {type(message).__name__} cannot come from client {client}")
             self._on_request(client, message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from octopia.broker.invariants import client_queue_violations, client_violations
+from octopia.broker.invariants import client_violations
 from octopia.content import intersects
 from octopia.errors import InvariantBroken
 from octopia.ids import BrokerId, ClientId
@@ -83,7 +83,6 @@ def _client_violations(state: TidState) -> Iterator[str]:
 
 
 def _queue_violations(state: TidState) -> Iterator[str]:
-    yield from client_queue_violations(state)
     for peer, queue in state.queues.items():
         for message in queue.waiting():
             if isinstance(message, TidPublish) and message.hop > state.settings.hop_limit:

@@ -21,7 +21,7 @@ from octopia.scenario import (
     read_scenario,
 )
 from octopia.simulator.run import Run, run_scenario
-from octopia.simulator.sessions import SessionLinks
+from octopia.simulator.links import FaultyLinks
 from octopia.tomlfile import Table
 
 HEAD = """
@@ -133,14 +133,14 @@ class TestFiles:
 
 class TestLinkModels:
     def test_without_faults_links_are_ideal(self) -> None:
-        assert not isinstance(run(publish(9)).world.links, SessionLinks)
+        assert not isinstance(run(publish(9)).world.links, FaultyLinks)
 
     @pytest.mark.parametrize("text", ['links = "session"', "drop = 0.01", "queue_capacity = 9"])
     def test_where_they_are_needed_there_are_sessions(self, text: str) -> None:
-        assert isinstance(run(publish(9), head=with_simulator(text)).world.links, SessionLinks)
+        assert isinstance(run(publish(9), head=with_simulator(text)).world.links, FaultyLinks)
 
     def test_a_fault_event_needs_sessions(self) -> None:
-        assert isinstance(run('heal = ["a.0", "b.0"]').world.links, SessionLinks)
+        assert isinstance(run('heal = ["a.0", "b.0"]').world.links, FaultyLinks)
 
     @pytest.mark.parametrize("text", ["drop = 0.01", "duplicate = 0.1", "reorder = 0.1", "queue_capacity = 9"])
     def test_ideal_links_cannot_fail(self, text: str) -> None:
@@ -436,7 +436,7 @@ class TestBadNetworks:
         result = run(publish(9, more="count = 60\nevery_ms = 4"), publish(8), head=head, seed=seed)
         assert received(result, "S") == received(result, "T") == list(range(61))
         assert result.complaints() == []
-        assert isinstance(result.world.links, SessionLinks)
+        assert isinstance(result.world.links, FaultyLinks)
         counters = result.world.links.counters
         assert counters.dropped > 0
         assert counters.duplicated > 0

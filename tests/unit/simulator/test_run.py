@@ -6,9 +6,9 @@ import pytest
 
 from octopia.broker import Detail
 from octopia.errors import UsageError
-from octopia.simulator.network import IdealLinks
+from octopia.simulator.wires import IdealLinks
 from octopia.simulator.run import run_scenario
-from octopia.simulator.sessions import SessionLinks
+from octopia.simulator.links import FaultyLinks
 from support import received_by, run_text, scenario_from
 
 BASE = """
@@ -237,7 +237,7 @@ class TestLinkModels:
             "[simulator]\nqueue_capacity = 5\n",
             '[[event]]\ncrash = "b.1"\n[[event]]\nrestart = "b.1"\n',
         ):
-            assert isinstance(run_text(BASE + more).world.links, SessionLinks), more
+            assert isinstance(run_text(BASE + more).world.links, FaultyLinks), more
 
     @pytest.mark.parametrize("more", ["drop = 0.01", "queue_capacity = 5"])
     def test_ideal_links_cannot_fail(self, more: str):

@@ -1,6 +1,6 @@
 from octopia.overlay import LinkShape
 from octopia.simulator.agenda import to_ns
-from octopia.simulator.network import Wire
+from octopia.simulator.wires import Wire
 from support import at
 
 

@@ -100,12 +100,12 @@ class _Journeys:
         elif fact.event is Event.SEND and isinstance(fact.peer, BrokerId):
             self.sent.setdefault((fact.message_id, broker.id), []).append(fact.peer)
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Ignore single replies: brokers deliver together here."""
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Note the subscriptions that a publication reached at a broker."""
-        self.delivered.setdefault((delivered.id, broker), []).extend(delivered.subscriptions)
+        self.delivered.setdefault((delivered.copy.id, broker), []).extend(delivered.subscriptions)
 
     def visits(self, contents: Mapping[PublicationId, Publication]) -> Iterator[Visit]:
         """Yield all visits in the order in which they happened."""

@@ -1,7 +1,7 @@
 """Exhaustive search over small overlays.
 
 The simulator plays one story at a time; this package looks at all of them. ``scenarios`` says what is searched,
-``nodes`` steps single brokers with their sessions, ``canonical`` tells their states apart, ``model`` makes a transition
+``steps`` takes single steps of nodes, ``canonical`` tells their states apart, ``model`` makes a transition
 system of the whole, ``ledger`` and ``judging`` know what must hold, ``explorer`` searches and ``telling`` puts what it
 found into words.
 """

@@ -1,12 +1,11 @@
-"""The canonical form of a broker and its sessions, and how they are cloned.
+"""The canonical form of a node, and how nodes are cloned.
 
 Two objects with the same canonical form must have the same future. So the form is found by walking over everything that
 an object holds, rather than by naming what matters: a field that is added tomorrow is part of it. Left out is only
 
-- what never changes (settings, the neighbourhood) and what is derived (matchers mirror their tables);
-- what only tells of the past (counters, facts, effects, recent inputs);
-- times: of a field that ends in ``_ms`` only whether it is set counts. In a search time stands still, but for one leap
-  to the end of the grace period, which is longer than any window of Eq. 3 and shorter than the limits of D10.
+- a field with a marker of ``octopia.markers`` at its declaration: it is fixed, derived, history, or changed by time;
+- times: of a field whose name ends in ``_ms`` only whether it is set counts. In a search time stands still, except for
+  one leap to the end of the grace period, which is longer than any window of Eq. 3 and shorter than the limits of D10.
 
 Numbers (versions, sequences, grants) are kept as they are, and dictionaries in the order in which they grew. Both tell
 more states apart than necessary, and never fewer.
@@ -17,37 +16,21 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_type_hints
 
 import msgspec
 
 from octopia.content import Publication
+from octopia.markers import Mark
 
-_LEFT_OUT = frozenset(
-    {
-        "settings",
-        "_settings",
-        "neighbourhood",
-        "_matcher",
-        "_numbered",
-        "_found",
-        "kept_local",
-        "_tau",
-        "_capacity",
-        "window",
-        "counters",
-        "facts",
-        "effects",
-        "_recent",
-        "dropped_unacknowledged",
-    }
-)
-_SHARED = frozenset({"settings", "_settings", "neighbourhood", "counters", "facts", "effects", "_recent"})
-"""Fields that clones share: they never change, or they are replaced rather than changed, or nothing depends on them."""
+_SHARED = (Mark.FIXED, Mark.HISTORY)
+"""Fields that clones share: they never change, or nothing depends on them."""
 
 _LEAVES: tuple[type, ...] = (int, str, bytes, float, type(None), enum.Enum, msgspec.Struct, Publication)
 _is_leaf: dict[type, bool] = {}
 _fields: dict[type, tuple[str, ...]] = {}
+_marks: dict[type, Mapping[str, Mark]] = {}
 
 
 def digest(value: object) -> bytes:
@@ -65,7 +48,8 @@ def describe(value: Any) -> Any:
         return [[describe(key), describe(each)] for key, each in value.items()]
     if kind in {list, tuple, deque}:
         return [describe(each) for each in value]
-    return [_describe_field(name, getattr(value, name)) for name in _fields_of(value) if name not in _LEFT_OUT]
+    marks = marks_of(kind)
+    return [_describe_field(name, getattr(value, name)) for name in fields_of(value) if name not in marks]
 
 
 def clone(value: Any) -> Any:
@@ -79,11 +63,24 @@ def clone(value: Any) -> Any:
         return [clone(each) for each in value]
     if kind is deque:
         return deque(map(clone, value), value.maxlen)
-    copy = object.__new__(kind)
-    for name in _fields_of(value):
+    copy, marks = object.__new__(kind), marks_of(kind)
+    for name in fields_of(value):
         part = getattr(value, name)
-        object.__setattr__(copy, name, part if name in _SHARED else clone(part))
+        object.__setattr__(copy, name, part if marks.get(name) in _SHARED else clone(part))
     return copy
+
+
+def marks_of(kind: type) -> Mapping[str, Mark]:
+    """Return the fields of a class that are no part of its state, each with the reason."""
+    known = _marks.get(kind)
+    if known is None:
+        hints = get_type_hints(kind, include_extras=True)
+        known = _marks[kind] = {name: hint.__metadata__[0] for name, hint in hints.items() if _is_marked(hint)}
+    return known
+
+
+def _is_marked(hint: Any) -> bool:
+    return isinstance(next(iter(getattr(hint, "__metadata__", ())), None), Mark)
 
 
 def _describe_field(name: str, value: Any) -> Any:
@@ -98,7 +95,7 @@ def _holds_nothing(kind: type) -> bool:
     return known
 
 
-def _fields_of(value: Any) -> tuple[str, ...]:
+def fields_of(value: Any) -> tuple[str, ...]:
     """Return the names of an object's fields: all its slots, and what its constructor has set beside them."""
     kind = type(value)
     known = _fields.get(kind)

@@ -130,7 +130,7 @@ class Explorer:
             len(self._memory),
             self._transitions,
             self._at_rest,
-            len(self.model.nodes),
+            len(self.model.stations),
             time.perf_counter() - began,
             not self._frontier and violation is None,
             violation,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from octopia.broker.common import Client as IssuedBy
 from octopia.broker.core import OctopiaBroker
 from octopia.content import Disjunction, intersects
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
@@ -35,15 +36,23 @@ class Judge:
         yield from self._ledger_complaints(state)
 
     def _brokers(self, state: State) -> dict[BrokerId, OctopiaBroker]:
-        running = [self._model.nodes[number].broker for number in state.nodes]
+        running = [self._model.stations[number].broker for number in state.stations]
         return {broker.id: broker for broker in running if broker is not None}
 
     def _unfinished(self, state: State, brokers: dict[BrokerId, OctopiaBroker]) -> Iterator[str]:
         """Yield what is still under way though nothing will ever come of it."""
-        for number in state.nodes:
-            for neighbour, session in self._model.nodes[number].sessions.items():
-                if not session.is_up or session.awaits_acknowledgement:
-                    yield f"the link from {self._model.nodes[number].id} to {neighbour} never settled"
+        for number in state.stations:
+            station = self._model.stations[number]
+            for neighbour, link in station.node.links.items() if station.node is not None else ():
+                if not link.is_up or (link.session is not None and link.session.awaits_acknowledgement):
+                    yield f"the link from {station.id} to {neighbour} never settled"
+                if link.session is not None and link.session.owes_credit:
+                    yield f"{station.id} never returned the credit of {neighbour}"
+            for client in station.node.clients.values() if station.node is not None else ():
+                if not client.mailbox.is_empty:
+                    yield f"the mailbox of {client.peer} at {station.id} is never emptied"
+                if client.session is not None and client.session.owes_credit:
+                    yield f"{station.id} never returned the credit of {client.peer}"
         for broker in brokers.values():
             if broker.state.recovery is not None:
                 yield f"{broker.id} never recovered"
@@ -52,15 +61,13 @@ class Judge:
             for peer, queue in broker.state.queues.items():
                 if not queue.is_empty or queue.is_down:
                     yield f"the queue from {broker.id} to {peer} is never emptied"
-            for client in broker.state.waiting:
-                yield f"the queue from {broker.id} to {client} is never emptied"
 
     def _subscriptions(
         self, state: State, brokers: dict[BrokerId, OctopiaBroker]
     ) -> Iterator[tuple[SubscriptionId, tuple[Disjunction, str]]]:
         """Yield what is subscribed to: its id, filter and client."""
         for index, client in enumerate(self._clients):
-            issued = brokers[client.broker].state.clients[ClientId(client.name)].subscriptions
+            issued = _client_of(brokers[client.broker], client.name).subscriptions
             for handle, request in self._model.witness.in_force(index, state.scripts[index]).subscriptions.items():
                 yield issued[handle], (request.interest, client.name)
 
@@ -69,7 +76,7 @@ class Judge:
     ) -> Iterator[tuple[AdvertisementId, tuple[Disjunction, str]]]:
         """Yield what is advertised: its id, filter and client."""
         for index, client in enumerate(self._clients):
-            issued = brokers[client.broker].state.clients[ClientId(client.name)].advertisements
+            issued = _client_of(brokers[client.broker], client.name).advertisements
             for handle, request in self._model.witness.in_force(index, state.scripts[index]).advertisements.items():
                 yield issued[handle], (request.offer, client.name)
 
@@ -85,7 +92,7 @@ class Judge:
             last_hop = self._last_hop(broker.id, subscription.host_broker, client)
             if entry is None:
                 yield f"the PRT of {broker.id} lacks {subscription} of {client}"
-            elif entry != (interest, last_hop):
+            elif (entry[0], _without_session(entry[1])) != (interest, last_hop):
                 yield f"the PRT of {broker.id} has {subscription} of {client} from {entry[1]}, not from {last_hop}"
         for subscription in found:
             yield f"the PRT of {broker.id} holds {subscription}, which was withdrawn"
@@ -128,6 +135,14 @@ class Judge:
 
     def _last_hop(self, broker: BrokerId, host_broker: BrokerId, client: str) -> Peer:
         return ClientId(client) if broker == host_broker else self._next_hops[broker, host_broker]
+
+
+def _client_of(broker: OctopiaBroker, name: str) -> IssuedBy:
+    return next(issued for client, issued in broker.state.clients.items() if client.name == name)
+
+
+def _without_session(peer: Peer) -> Peer:
+    return ClientId(peer.name) if isinstance(peer, ClientId) else peer
 
 
 def _next_hops(scot: Scot) -> Iterator[tuple[tuple[BrokerId, BrokerId], BrokerId]]:

@@ -62,6 +62,10 @@ class Witness:
         self._in_force = [list(_in_force_after_each(client)) for client in scenario.clients]
         self._names = {client.name: index for index, client in enumerate(scenario.clients)}
 
+    def index_of(self, name: str) -> int:
+        """Return the index of a client."""
+        return self._names[name]
+
     def in_force(self, client: int, done: int) -> InForce:
         """Return what a client has in force when it has done so many actions of its script."""
         return self._in_force[client][done]

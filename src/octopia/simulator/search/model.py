@@ -27,27 +27,29 @@ from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
 from octopia.broker import BrokerSettings
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.link import Session, Status
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import CONTROL_ONLY, Ack, MessageKind
 from octopia.protocol.messages import PublishRequest, Refused
 from octopia.simulator.search.ledger import Ledger, Witness
-from octopia.simulator.search.nodes import (
+from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ImpostorOf, KillOf, ResendOver, Scenario
+from octopia.simulator.search.steps import (
     Arrive,
     Ask,
     Attach,
     Connect,
     Crash,
+    Impersonate,
     Input,
-    Nodes,
+    Kill,
     Notice,
     PassGrace,
     Resend,
     Restart,
+    Stations,
     Step,
 )
-from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ResendOver, Scenario
 
 WHOLE, CUT, BROKEN = range(3)
 """How a link is: connected, cut, or without a connection since an end of it crashed."""
@@ -75,7 +77,7 @@ class Transition(NamedTuple):
 class State(NamedTuple):
     """A state of the whole overlay, in the order of the model's brokers, channels, links and clients."""
 
-    nodes: tuple[int, ...]
+    stations: tuple[int, ...]
     channels: tuple[tuple[int, ...], ...]
     links: tuple[int, ...]
     scripts: tuple[int, ...]
@@ -94,7 +96,7 @@ class Draft:
     """A state that is being made."""
 
     def __init__(self, state: State):
-        self.nodes = list(state.nodes)
+        self.stations = list(state.stations)
         self.channels = list(state.channels)
         self.links = list(state.links)
         self.scripts = list(state.scripts)
@@ -106,7 +108,7 @@ class Draft:
     def finish(self) -> State:
         """Return the state."""
         return State(
-            tuple(self.nodes),
+            tuple(self.stations),
             tuple(self.channels),
             tuple(self.links),
             tuple(self.scripts),
@@ -122,22 +124,23 @@ class Model:
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
         self.scot = Scot(parse_tree(scenario.tree), scenario.clusters)
-        self.nodes = Nodes(self.scot, BrokerSettings(hop_limit=self.scot.hop_bound))
+        settings = BrokerSettings(hop_limit=self.scot.hop_bound, queue_capacity=scenario.queue_capacity)
+        self.stations = Stations(self.scot, settings, scenario.window_bytes, client_sessions=scenario.client_sessions)
         self.brokers = self.scot.brokers
         self.links = (*self.scot.alinks, *self.scot.ilinks)
         self.channels = tuple(pair for low, high in self.links for pair in ((low, high), (high, low)))
         self.witness = Witness(scenario)
-        self._node_index = {broker: index for index, broker in enumerate(self.brokers)}
+        self._station_index = {broker: index for index, broker in enumerate(self.brokers)}
         self._channel_index = {channel: index for index, channel in enumerate(self.channels)}
-        self._hosts = [self._node_index[client.broker] for client in scenario.clients]
+        self._hosts = [self._station_index[client.broker] for client in scenario.clients]
         self._is_exposed = [any(_touches(each, link) for each in scenario.faults) for link in self.links]
 
     def begin(self) -> State:
         """Return the state in which the search begins: what clients did before has settled."""
-        nodes = self.nodes.begin()
+        stations = self.stations.begin()
         draft = Draft(
             State(
-                tuple(nodes[broker] for broker in self.brokers),
+                tuple(stations[broker] for broker in self.brokers),
                 ((),) * len(self.channels),
                 (WHOLE,) * len(self.links),
                 (0,) * len(self.scenario.clients),
@@ -147,7 +150,7 @@ class Model:
             )
         )
         for index, client in enumerate(self.scenario.clients):
-            self._step(draft, self._hosts[index], Attach(ClientId(client.name), ()))
+            self._step(draft, self._hosts[index], Attach(client.name, ()))
             for _ in client.before:
                 self._act(draft, index)
                 self._settle(draft)
@@ -161,11 +164,9 @@ class Model:
         for index, client in enumerate(self.scenario.clients):
             done = state.scripts[index]
             if state.away[index]:
-                if self.nodes[state.nodes[self._hosts[index]]].broker is not None:
+                if self.stations[state.stations[self._hosts[index]]].broker is not None:
                     enabled.append(Transition(Kind.RETURN, index))
-            elif done < len(client.actions) and (
-                not client.awaits or self.witness.is_confirmed(state.ledger, index, done)
-            ):
+            elif done < len(client.actions) and self._may_act(state, index):
                 enabled.append(Transition(Kind.ACT, index))
         if any(state.links):
             enabled += self._mending(state)
@@ -189,11 +190,11 @@ class Model:
             case Kind.RETURN:
                 draft.away[index] = False
                 held = self.witness.in_force(index, draft.scripts[index])
-                client = ClientId(self.scenario.clients[index].name)
-                self._step(draft, self._hosts[index], Attach(client, held.requests))
+                name = self.scenario.clients[index].name
+                self._step(draft, self._hosts[index], Attach(name, held.requests))
             case Kind.NOTICE:
                 broker, peer = self.channels[index]
-                self._step(draft, self._node_index[broker], Notice(peer))
+                self._step(draft, self._station_index[broker], Notice(peer))
             case Kind.CONNECT:
                 self._connect(draft, index)
             case Kind.RESTART:
@@ -212,6 +213,18 @@ class Model:
         return not any(state.channels) and not any(state.links) and not any(state.away)
 
     # What may happen.
+
+    def _may_act(self, state: State, index: int) -> bool:
+        """Return whether a client may take the next action of its script: it keeps to its credit."""
+        client, done = self.scenario.clients[index], state.scripts[index]
+        if client.awaits and not self.witness.is_confirmed(state.ledger, index, done):
+            return False
+        node = self.stations[state.stations[self._hosts[index]]].node
+        known = node.client_named(client.name) if node is not None else None
+        if node is None or known is None:
+            return False
+        session = node.clients[known].session
+        return session is None or session.grants_data or not isinstance(client.actions[done], PublishRequest)
 
     def _mending(self, state: State) -> Iterator[Transition]:
         """Yield what may happen because some links are not whole."""
@@ -235,34 +248,41 @@ class Model:
                 session = self._session(state, fault.sender, fault.receiver)
                 is_whole = state.links[self._link(fault.sender, fault.receiver)] == WHOLE
                 return is_whole and session is not None and session.is_up and session.awaits_acknowledgement
+            case KillOf():
+                index = self.witness.index_of(fault.client)
+                return not state.away[index] and self._is_alive(state, self.scenario.clients[index].broker)
+            case ImpostorOf():
+                both = self._is_alive(state, fault.broker) and self._is_alive(state, fault.neighbour)
+                return both and state.links[self._link(fault.broker, fault.neighbour)] == WHOLE
             case GraceOf():
-                broker = self.nodes[state.nodes[self._node_index[fault.broker]]].broker
+                broker = self.stations[state.stations[self._station_index[fault.broker]]].broker
                 recovery = broker.state.recovery if broker is not None else None
                 return recovery is not None and not recovery.grace_passed
 
     def _is_alive(self, state: State, broker: BrokerId) -> bool:
-        return self.nodes[state.nodes[self._node_index[broker]]].broker is not None
+        return self.stations[state.stations[self._station_index[broker]]].broker is not None
 
     def _is_connected(self, state: State, broker: BrokerId, peer: BrokerId) -> bool:
         session = self._session(state, broker, peer)
         return session is not None and session.status is not Status.DOWN
 
-    def _session(self, state: State, broker: BrokerId, peer: BrokerId) -> Session | None:
-        return self.nodes[state.nodes[self._node_index[broker]]].sessions.get(peer)
+    def _session(self, state: State | Draft, broker: BrokerId, peer: BrokerId) -> Session | None:
+        node = self.stations[state.stations[self._station_index[broker]]].node
+        return node.links[peer].session if node is not None else None
 
     def _link(self, one: BrokerId, other: BrokerId) -> int:
         return self._channel_index[one, other] // 2
 
     def _is_admitted_by_grace(self, draft: Draft) -> bool:
         """Tell whether some broker takes publications though it has not recovered."""
-        running = [broker for number in draft.nodes if (broker := self.nodes[number].broker) is not None]
+        running = [broker for number in draft.stations if (broker := self.stations[number].broker) is not None]
         return any(each.state.recovery is not None and each.state.recovery.grace_passed for each in running)
 
     def _is_unnoticed_crash(self, draft: Draft) -> bool:
         """Tell whether some neighbour still writes to a broker that has crashed."""
         for channel, (broker, peer) in enumerate(self.channels):
             if draft.links[channel // 2] == BROKEN:
-                session = self.nodes[draft.nodes[self._node_index[broker]]].sessions.get(peer)
+                session = self._session(draft, broker, peer)
                 if session is not None and session.status is not Status.DOWN:
                     return True
         return False
@@ -273,14 +293,14 @@ class Model:
         items = draft.channels[channel]
         draft.channels[channel] = items[1:]
         sender, receiver = self.channels[channel]
-        self._step(draft, self._node_index[receiver], Arrive(sender, items[0]))
+        self._step(draft, self._station_index[receiver], Arrive(sender, items[0]))
 
     def _act(self, draft: Draft, index: int) -> None:
         client = self.scenario.clients[index]
         request = client.actions[draft.scripts[index]]
         draft.scripts[index] += 1
         draft.ledger = self.witness.acted(draft.ledger, index, request)
-        step = self._step(draft, self._hosts[index], Ask(ClientId(client.name), request))
+        step = self._step(draft, self._hosts[index], Ask(client.name, request))
         if isinstance(request, PublishRequest):
             refused = any(
                 isinstance(each, Refused) and each.request == MessageKind.PUBLICATION for _, each in step.replies
@@ -296,13 +316,17 @@ class Model:
             case CutOf():
                 self._break(draft, self._link(fault.low, fault.high), CUT)
             case ResendOver():
-                self._step(draft, self._node_index[fault.sender], Resend(fault.receiver))
+                self._step(draft, self._station_index[fault.sender], Resend(fault.receiver))
+            case KillOf():
+                self._kill(draft, self.witness.index_of(fault.client))
+            case ImpostorOf():
+                self._impersonate(draft, fault)
             case GraceOf():
-                self._step(draft, self._node_index[fault.broker], PassGrace())
+                self._step(draft, self._station_index[fault.broker], PassGrace())
                 draft.ledger = draft.ledger._replace(owed=())
 
     def _crash(self, draft: Draft, broker: BrokerId) -> None:
-        self._step(draft, self._node_index[broker], Crash())
+        self._step(draft, self._station_index[broker], Crash())
         for link, ends in enumerate(self.links):
             if broker in ends:
                 self._break(draft, link, BROKEN)
@@ -311,6 +335,19 @@ class Model:
             draft.away[client] = True
         draft.ledger = self.witness.crashed(draft.ledger, gone)
 
+    def _kill(self, draft: Draft, client: int) -> None:
+        """Let a client die; publications of it that wait for room die with it."""
+        self._step(draft, self._hosts[client], Kill(self.scenario.clients[client].name))
+        draft.away[client] = True
+        draft.ledger = self.witness.crashed(draft.ledger, [client])
+
+    def _impersonate(self, draft: Draft, fault: ImpostorOf) -> None:
+        """Let another broker take a connection under a name, and go; whoever held it notices in its own time."""
+        incarnation = self.stations[draft.stations[self._station_index[fault.broker]]].incarnation
+        incarnation += 1 if fault.is_newer else -1
+        self._break(draft, self._link(fault.broker, fault.neighbour), BROKEN)
+        self._step(draft, self._station_index[fault.neighbour], Impersonate(fault.broker, incarnation), fences=False)
+
     def _break(self, draft: Draft, link: int, how: int) -> None:
         draft.links[link] = how
         draft.channels[2 * link] = draft.channels[2 * link + 1] = ()
@@ -318,21 +355,23 @@ class Model:
     def _connect(self, draft: Draft, link: int) -> None:
         draft.links[link] = WHOLE
         low, high = self.links[link]
-        self._step(draft, self._node_index[low], Connect(high))
-        self._step(draft, self._node_index[high], Connect(low))
+        self._step(draft, self._station_index[low], Connect(high))
+        self._step(draft, self._station_index[high], Connect(low))
 
-    def _step(self, draft: Draft, node: int, given: Input) -> Step:
-        step = self.nodes.step(draft.nodes[node], given)
-        draft.nodes[node] = step.node
+    def _step(self, draft: Draft, station: int, given: Input, *, fences: bool = True) -> Step:
+        step = self.stations.step(draft.stations[station], given)
+        draft.stations[station] = step.station
         for peer, items in step.written:
-            channel = self._channel_index[self.brokers[node], peer]
+            channel = self._channel_index[self.brokers[station], peer]
             if draft.links[channel // 2] == WHOLE:
                 draft.channels[channel] += items
         complaint = step.failure
         for client, reply in step.replies:
-            draft.ledger, wrong = self.witness.told(draft.ledger, draft.scripts, client.name, reply)
+            draft.ledger, wrong = self.witness.told(draft.ledger, draft.scripts, client, reply)
             complaint = complaint or wrong
         draft.complaint = draft.complaint or complaint
+        for fenced in step.fenced if fences else ():
+            self._crash(draft, fenced)  # It stops when it is told that a newer broker has its name.
         return step
 
     def _acknowledge(self, draft: Draft) -> None:
@@ -344,12 +383,14 @@ class Model:
                 self._arrive(draft, channel)
 
     def _is_mere_ack(self, draft: Draft, channel: int) -> bool:
-        item = self.nodes.items[draft.channels[channel][0]]
+        item = self.stations.items[draft.channels[channel][0]]
         if not isinstance(item, Ack):
             return False
         sender, receiver = self.channels[channel]
-        session = self.nodes[draft.nodes[self._node_index[receiver]]].sessions[sender]
-        return session.is_up and (session.classes != CONTROL_ONLY) == (item.grant.window_bytes > 0)
+        session = self._session(draft, receiver, sender)
+        # With a small window every acknowledgement may let something go.
+        changes = session is None or (session.classes != CONTROL_ONLY) != (item.grant.window_bytes > 0)
+        return session is not None and session.is_up and not changes and not self.scenario.window_bytes
 
     def _settle(self, draft: Draft) -> None:
         """Let everything arrive, in some order."""
@@ -366,5 +407,7 @@ def _touches(fault: Fault, link: tuple[BrokerId, BrokerId]) -> bool:
             return (fault.low, fault.high) == link
         case ResendOver():
             return fault.sender in link and fault.receiver in link
-        case GraceOf():
+        case KillOf() | GraceOf():
             return False
+        case ImpostorOf():
+            return fault.broker in link

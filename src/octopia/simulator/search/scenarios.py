@@ -51,7 +51,21 @@ class GraceOf(msgspec.Struct, frozen=True, tag=True):
     broker: BrokerId
 
 
-Fault: TypeAlias = CrashOf | CutOf | ResendOver | GraceOf
+class KillOf(msgspec.Struct, frozen=True, tag=True):
+    """A client dies, and comes back under its name after its session has ended."""
+
+    client: str
+
+
+class ImpostorOf(msgspec.Struct, frozen=True, tag=True):
+    """For a moment, a second broker greets a neighbour under a broker's name, with a newer or an older incarnation."""
+
+    broker: BrokerId
+    neighbour: BrokerId
+    is_newer: bool
+
+
+Fault: TypeAlias = CrashOf | CutOf | ResendOver | GraceOf | KillOf | ImpostorOf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +86,11 @@ class Client:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scenario:
-    """A search: the overlay is the product of ``tree`` and ``clusters``."""
+    """A search: the overlay is the product of ``tree`` and ``clusters``.
+
+    A ``queue_capacity`` and a ``window_bytes`` of 0 leave queues unbounded and windows wide. With ``client_sessions``
+    clients have sessions and credit, as on the network.
+    """
 
     name: str
     about: str
@@ -81,6 +99,9 @@ class Scenario:
     fault_budget: int = 1
     tree: str = "path:3"
     clusters: int = 2
+    queue_capacity: int = 0
+    window_bytes: int = 0
+    client_sessions: bool = False
 
 
 def advertise(handle: int = 0, offer: str = "x > 0") -> AdvertiseRequest:
@@ -190,6 +211,34 @@ _ORDINARY = (
         (_PUBLISHER, Client("S", B1, (unsubscribe(0), subscribe(1)), before=(subscribe(0),))),
         (ResendOver(A0, A1), ResendOver(A1, A0), ResendOver(A1, B1)),
         fault_budget=2,
+        tree="path:2",
+    ),
+    Scenario(
+        "return",
+        "a publisher dies while a full queue holds its publications back, and comes back under its name",
+        (
+            Client("P", A0, (publish(0), publish(1), publish(2), publish(3)), before=(advertise(),)),
+            Client("S", B0, (), before=(subscribe(),)),
+        ),
+        (KillOf("P"),),
+        tree="path:2",
+        clusters=1,
+        queue_capacity=1,
+        window_bytes=1,
+        client_sessions=True,
+    ),
+    Scenario(
+        "impostor",
+        "a second broker uses the name of the publisher's host broker for a moment, with a newer incarnation",
+        (_PUBLISHER, Client("S", B0, (), before=(subscribe(),)), Client("T", A1, (), before=(subscribe(),))),
+        (ImpostorOf(A0, B0, is_newer=True), ImpostorOf(B0, A0, is_newer=True)),
+        tree="path:2",
+    ),
+    Scenario(
+        "old-impostor",
+        "a second broker uses the name of the publisher's host broker for a moment, with an older incarnation",
+        (_PUBLISHER, Client("S", B0, (), before=(subscribe(),)), Client("T", A1, (), before=(subscribe(),))),
+        (ImpostorOf(A0, B0, is_newer=False), ImpostorOf(B0, A0, is_newer=False)),
         tree="path:2",
     ),
     Scenario(

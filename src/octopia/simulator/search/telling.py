@@ -5,7 +5,7 @@ from __future__ import annotations
 from octopia.protocol import Ack, Frame, Hello, Item
 from octopia.protocol.messages import Message, Version
 from octopia.simulator.search.model import CUT, Kind, Model, State, Transition
-from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ResendOver
+from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ImpostorOf, KillOf, ResendOver
 
 _TOLD = (
     "id",
@@ -30,7 +30,7 @@ def tell(model: Model, state: State, transition: Transition) -> str:
     match transition.kind:
         case Kind.ARRIVE:
             sender, receiver = model.channels[which]
-            return f"{sender} > {receiver}  {_tell_item(model.nodes.items[state.channels[which][0]])}"
+            return f"{sender} > {receiver}  {_tell_item(model.stations.items[state.channels[which][0]])}"
         case Kind.ACT:
             client = model.scenario.clients[which]
             return f"{client.name} at {client.broker}  {_tell_message(client.actions[state.scripts[which]])}"
@@ -59,6 +59,11 @@ def _tell_fault(fault: Fault) -> str:
             return f"{fault.sender} > {fault.receiver}  what is not acknowledged is written again"
         case GraceOf():
             return f"{fault.broker} ends its grace period"
+        case KillOf():
+            return f"{fault.client} dies"
+        case ImpostorOf():
+            age = "newer" if fault.is_newer else "older"
+            return f"{fault.neighbour} is greeted by a second {fault.broker}, with a {age} incarnation"
 
 
 def _tell_item(item: Item) -> str:

@@ -1,0 +1,75 @@
+"""The part of the broker protocol that every kind of broker answers from its state alone."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from octopia.broker.common import CommonState
+from octopia.broker.interface import Counters, Fact, ForClients, LinkStatus, Routed, Verdict
+from octopia.ids import BrokerId
+from octopia.protocol import ALL_CLASSES
+from octopia.protocol.messages import NeighbourMessage
+
+S = TypeVar("S", bound=CommonState)
+
+
+class BrokerShell(Generic[S]):
+    """A broker's state, and the answers that need nothing else."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: S):
+        self._state = state
+
+    @property
+    def id(self) -> BrokerId:
+        """The name of this broker."""
+        return self._state.id
+
+    @property
+    def state(self) -> S:
+        """The state, for invariants, reports and measurements; drivers leave it alone."""
+        return self._state
+
+    @property
+    def counters(self) -> Counters:
+        """The counts of this broker's lifetime."""
+        return self._state.counters
+
+    @property
+    def recent_inputs(self) -> list[str]:
+        """The last inputs, oldest first, one line each."""
+        return self._state.recent_inputs
+
+    def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
+        """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
+        return self._state.take(peer, now_ms, classes)
+
+    def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
+        """Remove and return everything that ``take`` would return now."""
+        return self._state.take_all(peer, now_ms, classes)
+
+    def drain_for_clients(self) -> list[ForClients]:
+        """Remove and return the entries for local clients, in the order in which they were made."""
+        entries = self._state.for_clients
+        if entries:
+            self._state.for_clients = []
+        return entries
+
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Remove and return the facts since the last call."""
+        return self._state.drain_facts()
+
+    def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
+        """Override the verdict about a link, and the queue length that routing sees."""
+        self._state.begin(now_ms)
+        queue = self._state.queues[peer]
+        queue.verdict, queue.forced_length = verdict, queue_length
+
+    def waits_for(self, peer: BrokerId) -> int:
+        """Return the number of publications that wait for a neighbour."""
+        return len(self._state.queues[peer])
+
+    def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
+        """Return the Link Status Table."""
+        return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items()}

@@ -1,0 +1,598 @@
+"""A node: one broker with the sessions of all its links, as one object without sockets or a clock.
+
+Theory of operation
+-------------------
+
+A driver moves bytes and knows the time. A node does everything else: it numbers, acknowledges and resends frames,
+grants and uses credit, feeds the broker, spreads deliveries to clients, drains, and gives up on the silent. The network
+runtime, the simulator and the search of all interleavings drive this same object.
+
+A driver calls an *input*, or several, and then ``ready``:
+
+==================================  ===================================================================================
+input                               when
+==================================  ===================================================================================
+``connect``, ``disconnect``         there is a new connection with a neighbour; a connection was lost
+``admit``, ``attach``, ``detach``   a client greeted; a client without a session came, or went for good
+``receive``                         items arrived together over one link
+``pause``, ``resume``               a connection cannot carry more for now; it can again
+``begin``, ``finish``               a paced link is free for a publication; it has carried it
+``drain``                           accept no more publications
+``wake``                            ``next_deadline_ms`` has passed
+==================================  ===================================================================================
+
+``ready`` returns a ``Ready``, the work to do. These rules hold:
+
+- Call ``ready`` AFTER every input, or after several that arrived together. Inputs only record; ``ready`` moves messages
+  from the broker's queues into sessions and decides what to write.
+- Do the work of one ``Ready`` in the order of its fields, and BEFORE the next call of ``ready``. Write its items in
+  order: what an input caused is written BEFORE that input is acknowledged. A process that dies in between has not
+  acknowledged what it did not pass on.
+- Close connections AFTER the writes. A client that is cut off is told so by its last item.
+- Call ``disconnect`` AFTER a connection is gone, also one that ``Ready`` asked to close or to drop. Items that were
+  written and did not arrive are resent by the session; the driver keeps nothing.
+- Time never runs backwards. ``ready`` is cheap when there is nothing to do.
+
+A failure in handling one peer closes that peer's link and is reported in ``Ready.failures``. The effects meant for
+other peers are carried out all the same.
+
+A client is known by its name and a session number. One that comes back under its name after its session ended is
+another client: credit for the frames of the old session is never given to the new one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+
+from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, Routed
+from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.link import LinkSettings, Session
+from octopia.markers import Fixed, History
+from octopia.node.links import ClientLink, Link, NeighbourLink
+from octopia.node.ready import Close, Failure, Ready
+from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
+from octopia.protocol.messages import CutOff, Deliver, Message
+
+_CLIENT_SESSIONS_MAX = 1 << 20
+"""The number of client sessions that one incarnation can tell apart."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """The settings of a node.
+
+    Links without settings have no session: the driver promises that nothing is lost on them. ``client_queue_limit``
+    bounds the deliveries that wait for one client, and the replies that it may leave unacknowledged. A client that
+    lost its connection may return within ``client_grace_ms``. A driver whose clients are never slow may take entries
+    for clients ``whole``; they then wait in no mailbox.
+    """
+
+    neighbour_links: LinkSettings | None = None
+    client_links: LinkSettings | None = None
+    client_queue_limit: int = 10_000
+    client_grace_ms: float = 10_000.0
+    whole: bool = False
+    detail: Detail = Detail.OFF
+
+
+class Node:
+    """A broker and the sessions of its links."""
+
+    _settings: Fixed[NodeSettings]
+    lost_by_slow_clients: History[int]
+    last_data_ms: History[float]
+    _facts: History[list[Fact]]
+
+    def __init__(
+        self,
+        broker: Broker,
+        neighbours: Iterable[BrokerId],
+        incarnation: int,
+        settings: NodeSettings = NodeSettings(),  # noqa: B008 (it is frozen)
+    ):
+        self.broker = broker
+        self.incarnation = incarnation
+        self._settings = settings
+        self.links = {peer: NeighbourLink(peer, self._new_session(incarnation)) for peer in neighbours}
+        self.clients: dict[ClientId, ClientLink] = {}
+        self._names: dict[str, ClientId] = {}
+        self._client_sessions = 0
+        self.lost_by_slow_clients = 0
+        self.last_data_ms = 0.0
+        self._admits = broker.accepts_data
+        self._is_draining = False
+        self._drains_with: dict[Peer, None] = {}
+        # What the next ``ready`` has to look at.
+        self._dirty: dict[Peer, None] = {}
+        self._touched: dict[Peer, None] = {}
+        self._acknowledges: dict[Peer, None] = {}
+        self._entries: list[ForClients] = []
+        self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
+        self._closes: list[Close] = []
+        self._silent: list[Peer] = []
+        self._failures: list[Failure] = []
+        self._facts = []
+
+    def _new_session(self, incarnation: int) -> Session | None:
+        links = self._settings.neighbour_links
+        return None if links is None else Session(incarnation, links)
+
+    # Links to neighbours.
+
+    def connect(self, peer: BrokerId, now_ms: float) -> None:
+        """Greet a neighbour over a new connection; an older one is over."""
+        self.disconnect(peer, now_ms)
+        link = self.links[peer]
+        link.has_departed = False
+        if link.session is not None:
+            link.session.accept_data(self.accepts_data_from(peer))
+            link.session.connected(now_ms)
+        self._dirty[peer] = None
+
+    def disconnect(self, peer: Peer, now_ms: float, *, has_left: bool = False) -> None:
+        """Record that a connection is gone.
+
+        A neighbour that ``has_left`` went down in order and takes nothing more. A client that has left is removed; any
+        other may return before its grace period ends.
+        """
+        link = self._link(peer)
+        if link is None:
+            return
+        link.is_paused = False
+        was_up = link.session is not None and link.session.disconnected()
+        if isinstance(link, NeighbourLink):
+            link.has_departed = has_left
+            if was_up:
+                self._absorb(self.broker.link_down(link.peer, now_ms), now_ms)
+        elif has_left:
+            self.detach(link.peer, now_ms)
+        else:
+            link.is_connected = False
+            link.expires_ms = now_ms + self._settings.client_grace_ms
+
+    def incarnation_of(self, peer: BrokerId) -> int:
+        """Return the last incarnation of a neighbour, 0 before its first greeting."""
+        session = self.links[peer].session
+        return 0 if session is None else session.peer_incarnation
+
+    # Clients.
+
+    def admit(self, name: str, overflow: Overflow, hello: Hello, now_ms: float) -> ClientId | None:
+        """Admit a client that greeted over a new connection, and return its id.
+
+        A client whose session is remembered goes on where it was. Return None if the name belongs to another client
+        that is connected.
+        """
+        link = self.clients.get(self._names[name]) if name in self._names else None
+        if link is not None and link.session is not None and link.session.peer_incarnation != hello.incarnation:
+            if link.is_connected:
+                return None
+            self.detach(link.peer, now_ms)
+            link = None
+        if link is None:
+            link = self.clients[self.attach(name, overflow, now_ms)]
+        link.is_connected, link.is_paused, link.expires_ms = True, False, None
+        assert link.session is not None
+        link.session.disconnected()
+        link.session.accept_data(self.accepts_data_from(link.peer))
+        link.session.connected(now_ms)
+        self.receive(link.peer, [hello], now_ms)
+        return link.peer
+
+    def attach(self, name: str, overflow: Overflow, now_ms: float) -> ClientId:
+        """Add a client and return its id."""
+        self._client_sessions += 1
+        client = ClientId(name, self._client_sessions)
+        links = self._settings.client_links
+        incarnation = self.incarnation * _CLIENT_SESSIONS_MAX + self._client_sessions
+        session = None if links is None else Session(incarnation, links)
+        self.clients[client] = ClientLink(client, overflow, session)
+        self._names[name] = client
+        self._absorb(self.broker.attach(client, now_ms), now_ms)
+        return client
+
+    def client_named(self, name: str) -> ClientId | None:
+        """Return the client that has a name now, or None."""
+        return self._names.get(name)
+
+    def detach(self, client: ClientId, now_ms: float) -> None:
+        """Remove a client and withdraw everything that it issued; what waits for it is dropped."""
+        if self.clients.pop(client, None) is not None:
+            del self._names[client.name]
+            self._absorb(self.broker.detach(client, now_ms), now_ms)
+
+    # Items.
+
+    def receive(self, peer: Peer, items: Sequence[Item] | Sequence[Message], now_ms: float) -> None:
+        """Handle the items that arrived together over one link; without a session they are the messages."""
+        link = self._link(peer)
+        if link is None:
+            return
+        if link.session is None:
+            self._feed(peer, items, now_ms)  # type: ignore[arg-type]
+            return
+        outcome = link.session.receive(items, now_ms)  # type: ignore[arg-type]
+        self._acknowledges[peer] = None
+        if outcome.is_fenced:
+            self._fence(peer, link.session.peer_incarnation)
+        if outcome.came_up and isinstance(link, NeighbourLink):
+            self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
+        if outcome.messages:
+            self._feed(peer, outcome.messages, now_ms)
+        self._dirty[peer] = None
+        if isinstance(link, ClientLink):
+            self._count_unanswered(link, items, now_ms)  # type: ignore[arg-type]
+
+    def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> None:
+        effects = self.broker.receive(peer, messages, now_ms)
+        if effects.violation is not None:
+            self._closes.append(Close(peer, CloseCode.VIOLATION, str(effects.violation)))
+        if effects.failure is not None:
+            self._fail(peer, effects.failure)
+        self._absorb(effects, now_ms)
+
+    def _fence(self, peer: Peer, incarnation: int) -> None:
+        reason = f"a newer broker runs as {peer}, so this one is fenced: stop one of the two, then restart this one"
+        self._closes.append(Close(peer, CloseCode.FENCED, reason, incarnation))
+
+    def _count_unanswered(self, link: ClientLink, items: Sequence[Item], now_ms: float) -> None:
+        """Disconnect a client that sends requests and never reads its answers."""
+        if self._can_write(link):
+            link.unanswered = 0
+            return
+        link.unanswered += sum(type(item) is Frame for item in items)
+        if link.unanswered > self._settings.client_queue_limit and link.peer in self.clients:
+            self.detach(link.peer, now_ms)
+            self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it sends requests without reading the answers"))
+
+    # The capacity of links.
+
+    def pause(self, peer: Peer) -> None:
+        """Record that a connection can carry nothing more for now."""
+        link = self._link(peer)
+        if link is not None:
+            link.is_paused = True
+
+    def resume(self, peer: Peer) -> None:
+        """Record that a connection can carry more again."""
+        link = self._link(peer)
+        if link is not None:
+            link.is_paused = False
+            self._dirty[peer] = None
+
+    def pace(self, peer: Peer, is_paced: bool) -> None:
+        """Let publications over a link leave freely, or one by one by ``begin``."""
+        link = self._link(peer)
+        if link is not None:
+            if link.is_paced and not is_paced:
+                self._dirty[peer] = None
+            link.is_paced = is_paced
+
+    def can_begin(self, peer: BrokerId) -> bool:
+        """Return whether ``begin`` may find a publication for a neighbour."""
+        link = self.links[peer]
+        is_open = link.session is None or (link.session.classes != CONTROL_ONLY and not link.is_paused)
+        return is_open and link.in_service is None and self.broker.waits_for(peer) > 0
+
+    def begin(self, peer: Peer, now_ms: float) -> Message | None:
+        """Take the next publication for a paced link that is free, or return None.
+
+        With a session it is written by ``finish``, so control messages can still go ahead of it. Without one it is the
+        driver's to carry.
+        """
+        link = self._link(peer)
+        if isinstance(link, ClientLink):
+            return link.mailbox.take_delivery()
+        if link is None or not self.can_begin(link.peer):
+            return None
+        if link.session is None:
+            message: Message | None = self.broker.take(link.peer, now_ms)
+        else:
+            message = link.in_service = self.broker.take(link.peer, now_ms, link.session.classes)
+        self._absorb_unblocked(now_ms)
+        return message
+
+    def finish(self, peer: BrokerId, now_ms: float) -> None:
+        """Write the publication that has occupied a paced link, once the link is up."""
+        link = self.links[peer]
+        if link.in_service is not None and link.session is not None and link.session.is_up:
+            link.session.send(link.in_service, now_ms)
+            link.in_service = None
+            self._dirty[peer] = None
+
+    # Admission.
+
+    def drain(self, together: Collection[Peer] = ()) -> None:
+        """Accept no more publications, except from brokers that drain at the same time."""
+        self._is_draining = True
+        self._drains_with = dict.fromkeys(together)
+        self._touch_all()
+
+    @property
+    def is_draining(self) -> bool:
+        """True once ``drain`` was called."""
+        return self._is_draining
+
+    def accepts_data_from(self, peer: Peer) -> bool:
+        """Return whether publications are accepted from a link now."""
+        return self.broker.accepts_data and (not self._is_draining or peer in self._drains_with)
+
+    @property
+    def left_behind(self) -> int:
+        """The number of publications and deliveries that wait here."""
+        waiting = sum(map(self.broker.waits_for, self.links))
+        return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if nothing waits here that can still leave, and everything written is acknowledged."""
+        for peer, link in self.links.items():
+            # What waits for a broken link leaves when it is back; a neighbour that went down takes nothing more.
+            is_needed = link.is_up or not link.has_departed
+            unacknowledged = link.session is not None and link.session.awaits_acknowledgement
+            if is_needed and (unacknowledged or self.broker.waits_for(peer)):
+                return False
+        return not any(
+            link.is_connected
+            and (not link.mailbox.is_empty or (link.session is not None and link.session.awaits_acknowledgement))
+            for link in self.clients.values()
+        )
+
+    # Time.
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """The time by which ``wake`` must be called, or None."""
+        due = [self.broker.next_deadline_ms]
+        if self._settings.neighbour_links is not None:
+            due += [link.session.next_deadline_ms for link in self.links.values() if link.session is not None]
+        if self._settings.client_links is not None:
+            for client in self.clients.values():
+                due += [client.expires_ms, client.session.next_deadline_ms if client.session is not None else None]
+        return min((each for each in due if each is not None), default=None)
+
+    def wake(self, now_ms: float) -> None:
+        """Do everything that is due."""
+        self.wake_broker(now_ms)
+        links: list[Link] = [*self.links.values(), *self.clients.values()]
+        for link in links:
+            if link.session is not None:
+                self._wake_session(link.peer, link.session, now_ms)
+        for client in [each for each in self.clients.values() if each.expires_ms is not None]:
+            if client.expires_ms is not None and now_ms >= client.expires_ms:
+                self.detach(client.peer, now_ms)
+
+    def wake_broker(self, now_ms: float) -> None:
+        """Do what is due in the broker, and leave the sessions alone."""
+        due_ms = self.broker.next_deadline_ms
+        if due_ms is not None and now_ms >= due_ms:
+            self._absorb(self.broker.wake(now_ms), now_ms)
+
+    def _wake_session(self, peer: Peer, session: Session, now_ms: float) -> None:
+        due_ms = session.next_deadline_ms
+        if due_ms is None or now_ms < due_ms:
+            return
+        if session.wake(now_ms):
+            self._dirty[peer] = None
+        else:
+            self._silent.append(peer)
+
+    # Work for the driver.
+
+    def ready(self, now_ms: float) -> Ready:
+        """Settle everything that inputs have caused, and return the work to do."""
+        self._settle(now_ms)
+        ready = Ready()
+        if self._touched:
+            self._collect(ready, now_ms)
+        if self._last_words:
+            ready.writes += self._last_words
+            self._last_words = []
+        if self._entries:
+            ready.for_clients, self._entries = self._entries, []
+        if self._closes:
+            ready.closes, self._closes = self._closes, []
+        if self._silent:
+            ready.silent, self._silent = self._silent, []
+        if self._failures:
+            ready.failures, self._failures = self._failures, []
+        return ready
+
+    @property
+    def has_work(self) -> bool:
+        """True if ``ready`` has something to do."""
+        return bool(self._dirty or self._touched or self._entries or self._closes or self._failures)
+
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Remove and return the facts of the trace since the last call."""
+        facts = self.broker.drain_facts()
+        if self._facts:
+            facts += self._facts
+            self._facts = []
+        return facts
+
+    def _collect(self, ready: Ready, now_ms: float) -> None:
+        """Gather the writes of all links that were touched; those that owe an acknowledgement come last."""
+        touched, self._touched = self._touched, {}
+        if self._acknowledges:
+            last = [peer for peer in self._acknowledges if peer in touched]
+            for peer in last:
+                del touched[peer]
+            touched.update(dict.fromkeys(last))
+            self._acknowledges = {}
+        for peer in touched:
+            link = self._link(peer)
+            if link is None:
+                continue
+            items: Sequence[Item] | Sequence[Message] = ()
+            if link.session is None:
+                items, link.taken = link.taken, []
+            elif not link.is_paused:  # Acknowledgements do not pile up for a peer that reads nothing.
+                items = link.session.drain(now_ms)
+            if items or link.is_paced:
+                ready.writes.append((peer, items))
+
+    def _settle(self, now_ms: float) -> None:
+        """Move messages from queues into sessions until nothing more can move."""
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for peer in dirty:
+                self._touched[peer] = None
+                link = self._link(peer)
+                try:
+                    if isinstance(link, NeighbourLink):
+                        self._flow(link, now_ms)
+                    elif link is not None:
+                        self._flow_to_client(link, now_ms)
+                except Exception as error:  # Every other link must still get what is meant for it.
+                    self._fail(peer, error)
+                self._absorb_unblocked(now_ms)
+            if self.broker.accepts_data != self._admits:
+                self._admits = self.broker.accepts_data
+                self._touch_all()
+
+    def _flow(self, link: NeighbourLink, now_ms: float) -> None:
+        peer, session, broker = link.peer, link.session, self.broker
+        if session is None:
+            link.taken += (
+                broker.take_all(peer, now_ms, CONTROL_ONLY) if link.is_paced else broker.take_all(peer, now_ms)
+            )
+            return
+        session.accept_data(self.accepts_data_from(peer))
+        if not session.is_up or link.is_paused:
+            return
+        if link.is_paced:
+            for message in broker.take_all(peer, now_ms, CONTROL_ONLY):
+                session.send(message, now_ms)
+            return
+        while (taken := broker.take(peer, now_ms, session.classes)) is not None:
+            session.send(taken, now_ms)
+
+    def _flow_to_client(self, link: ClientLink, now_ms: float) -> None:
+        session, mailbox = link.session, link.mailbox
+        if session is None:
+            link.taken += mailbox.take_answers() if link.is_paced else mailbox.take_all()
+            return
+        session.accept_data(self.accepts_data_from(link.peer))
+        if not mailbox.is_empty and self._can_write(link):
+            for reply in mailbox.take_all():
+                session.send(reply, now_ms)
+
+    def _can_write(self, link: ClientLink) -> bool:
+        """Return whether a client can be sent more; not while it has left too many replies unacknowledged."""
+        session = link.session
+        if session is None:
+            return True
+        unacknowledged = session.last_sequence - session.acknowledged
+        return session.is_up and not link.is_paused and unacknowledged < self._settings.client_queue_limit
+
+    def _absorb(self, effects: Effects, now_ms: float) -> None:
+        """Note what an input of the broker asks for."""
+        entries = self.broker.drain_for_clients()
+        if entries:
+            if self._settings.whole:
+                self._entries += entries
+            else:
+                self._spread(entries, now_ms)
+        for peer in effects.ready:
+            self._dirty[peer] = None
+        if not effects.placed:
+            return
+        self.last_data_ms = now_ms
+        for placed in effects.placed:
+            link = self._link(placed.peer)
+            if link is not None and link.session is not None:
+                try:
+                    link.session.placed(placed.traffic_class, placed.frames)
+                except Exception as error:  # Credit is due to other peers, too.
+                    self._fail(placed.peer, error)
+                self._dirty[placed.peer] = None
+
+    def _absorb_unblocked(self, now_ms: float) -> None:
+        unblocked = self.broker.drain_effects()
+        if unblocked is not None:
+            self._absorb(unblocked, now_ms)
+
+    def _fail(self, peer: Peer, error: Exception) -> None:
+        self._failures.append(Failure(peer, error))
+        self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
+
+    # Deliveries to clients.
+
+    def _spread(self, entries: Sequence[ForClients], now_ms: float) -> None:
+        """Put entries into the mailboxes of clients, and cut off those that are too slow."""
+        clients, dirty, limit = self.clients, self._dirty, self._settings.client_queue_limit
+        slow: dict[ClientId, list[Deliver]] = {}
+        for entry in entries:
+            if not isinstance(entry, Delivered):
+                if entry.client in clients:
+                    clients[entry.client].mailbox.answers.append(entry.reply)
+                    dirty[entry.client] = None
+                continue
+            copy = entry.copy
+            for client, handles in entry.plan:
+                link = clients.get(client)
+                if link is None:
+                    continue
+                delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
+                deliveries = link.mailbox.deliveries
+                if len(deliveries) < limit and client not in slow:
+                    deliveries.append(delivery)
+                    dirty[client] = None
+                else:
+                    self._overflow(link, delivery, slow)
+        for client, lost in slow.items():
+            self._cut_off(clients[client], lost, now_ms)
+
+    def _overflow(self, link: ClientLink, delivery: Deliver, slow: dict[ClientId, list[Deliver]]) -> None:
+        """Drop what a client is too slow for: the oldest delivery, or everything, as it chose."""
+        mailbox = link.mailbox
+        if link.overflow is Overflow.DROP_OLDEST:
+            mailbox.deliveries.append(delivery)
+            mailbox.lost += 1
+            self._dirty[link.peer] = None
+            self._lose(link.peer, mailbox.deliveries.pop(0))
+            return
+        lost = slow.setdefault(link.peer, [])
+        lost += [*mailbox.deliveries, delivery]
+        mailbox.deliveries = []
+
+    def _cut_off(self, link: ClientLink, lost: Sequence[Deliver], now_ms: float) -> None:
+        """Tell a slow client how much it lost, and remove it."""
+        for delivery in lost:
+            self._lose(link.peer, delivery)
+        last: Message = CutOff(len(lost))
+        if link.session is None:
+            self._last_words.append((link.peer, [last]))
+        elif link.session.is_up:
+            link.session.send(last, now_ms)
+            self._last_words.append((link.peer, link.session.drain(now_ms)))
+        self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to"))
+        self.detach(link.peer, now_ms)
+
+    def _lose(self, client: ClientId, delivery: Deliver) -> None:
+        self.lost_by_slow_clients += 1
+        if self._settings.detail >= Detail.DELIVERIES:
+            fact = Fact(Event.DROP, MessageKind.PUBLICATION, delivery.id, client, LinkKind.CLIENT, hop=delivery.hop)
+            fact.value, fact.published_ms, fact.reason = 1, delivery.published_ms, "the client is too slow"
+            self._facts.append(fact)
+
+    # Helpers.
+
+    def _link(self, peer: Peer) -> Link | None:
+        return self.links.get(peer) if isinstance(peer, BrokerId) else self.clients.get(peer)
+
+    def _touch_all(self) -> None:
+        self._dirty.update(dict.fromkeys(self.links))
+        self._dirty.update(dict.fromkeys(self.clients))
+
+
+def introduce(one: Node, other: Node) -> None:
+    """Connect two new nodes before time begins: an overlay that starts whole has nothing to exchange."""
+    ends = [one.links[other.broker.id].session, other.links[one.broker.id].session]
+    sessions = [session for session in ends if session is not None]
+    for session in sessions:
+        session.connected(0.0)
+    for session, greeting in zip(sessions, [each.drain(0.0) for each in reversed(sessions)], strict=True):
+        session.receive(greeting, 0.0)

@@ -1,0 +1,58 @@
+"""The ends of links at a node: to a neighbour, and to a client."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from octopia.ids import BrokerId, ClientId
+from octopia.link import Session
+from octopia.node.mailbox import Mailbox
+from octopia.protocol import Overflow
+from octopia.protocol.messages import Message
+
+
+@dataclasses.dataclass(slots=True)
+class NeighbourLink:
+    """The link to a neighbour.
+
+    It has a session, unless the driver promises that nothing is ever lost; ``taken`` are the messages for such a
+    driver. While the connection cannot carry more it ``is_paused``. Publications over a link that ``is_paced`` leave
+    one by one, when the driver says so; ``in_service`` is the one that occupies it. A neighbour that ``has_departed``
+    went down in order.
+    """
+
+    peer: BrokerId
+    session: Session | None
+    is_paused: bool = False
+    is_paced: bool = False
+    has_departed: bool = False
+    in_service: Message | None = None
+    taken: list[Message] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_up(self) -> bool:
+        """True if the link carries messages."""
+        return self.session is None or self.session.is_up
+
+
+@dataclasses.dataclass(slots=True)
+class ClientLink:
+    """The link to a client, which outlives a connection for a while, until ``expires_ms``.
+
+    ``unanswered`` counts the requests that it has sent while it reads no replies.
+    """
+
+    peer: ClientId
+    overflow: Overflow
+    session: Session | None
+    mailbox: Mailbox = dataclasses.field(default_factory=Mailbox)
+    is_connected: bool = True
+    is_paused: bool = False
+    is_paced: bool = False
+    in_service: Message | None = None
+    taken: list[Message] = dataclasses.field(default_factory=list)
+    unanswered: int = 0
+    expires_ms: float | None = None
+
+
+Link = NeighbourLink | ClientLink

@@ -1,0 +1,44 @@
+"""The replies that wait for one client: a notice of losses, answers, then deliveries, which are bounded."""
+
+from __future__ import annotations
+
+from octopia.protocol.messages import ClientReply, Deliver, Lost
+
+
+class Mailbox:
+    """The replies that wait for a client, in the order in which they leave.
+
+    Lists are enough, since most are handed over as a whole. There are no classes and no window: no publication is ever
+    routed around a client.
+    """
+
+    __slots__ = ("answers", "deliveries", "lost")
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.answers: list[ClientReply] = []
+        self.deliveries: list[Deliver] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to take."""
+        return not self.deliveries and not self.answers and not self.lost
+
+    def take_answers(self) -> list[ClientReply]:
+        """Remove and return everything but deliveries."""
+        taken, self.answers = self.answers, []
+        if self.lost:
+            taken.insert(0, Lost(self.lost))
+            self.lost = 0
+        return taken
+
+    def take_all(self) -> list[ClientReply]:
+        """Remove and return everything."""
+        taken = self.take_answers()
+        taken += self.deliveries
+        self.deliveries = []
+        return taken
+
+    def take_delivery(self) -> Deliver | None:
+        """Remove and return the oldest delivery, or None."""
+        return self.deliveries.pop(0) if self.deliveries else None

@@ -1,0 +1,54 @@
+"""The work that a node asks its driver to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from octopia.broker import ForClients
+from octopia.ids import Peer
+from octopia.protocol import CloseCode, Item
+from octopia.protocol.messages import Message
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Close:
+    """A connection to be closed, with the reason for the other end; ``incarnation`` is the one that fenced it."""
+
+    peer: Peer
+    code: CloseCode
+    reason: str
+    incarnation: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """An error of our own in handling one peer. Its connection is closed; no other peer is affected."""
+
+    peer: Peer | None
+    error: Exception
+
+
+@dataclasses.dataclass(slots=True)
+class Ready:
+    """Everything to do since the last call of ``Node.ready``, in the order of the fields.
+
+    ``failures``
+        Errors of our own, to be logged. A simulation raises them.
+    ``writes``
+        Items to write, link by link. Write them in this order: what an input caused comes before its acknowledgement.
+        A link without a session carries the messages themselves. Links that the driver paces are named here also
+        without items: they may have a publication to carry, so call ``Node.begin`` when they are free.
+    ``for_clients``
+        Entries for local clients, if the settings say that the driver takes them whole.
+    ``closes``
+        Connections to close AFTER the writes, which include the last words to those clients.
+    ``silent``
+        Links whose other end was silent for too long: drop the connection, then call ``Node.disconnect``.
+    """
+
+    failures: Sequence[Failure] = ()
+    writes: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = dataclasses.field(default_factory=list)
+    for_clients: Sequence[ForClients] = ()
+    closes: Sequence[Close] = ()
+    silent: Sequence[Peer] = ()

@@ -1,0 +1,86 @@
+"""Wires: one direction of a link in virtual time, with a delay, a rate and a bandwidth.
+
+Control messages leave at once. A publication occupies the wire for the time that the link's rate and bandwidth demand.
+The next one stays in the broker's queue meanwhile, which is where congestion shows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from octopia.ids import BrokerId, Peer
+from octopia.overlay import LinkShape
+from octopia.protocol.messages import Message
+from octopia.simulator.agenda import to_ns
+from octopia.simulator.profiles import Profile
+
+NS_PER_US = 1000
+
+
+class Wire:
+    """One direction of a link."""
+
+    __slots__ = (
+        "_last_control_ns",
+        "_last_data_ns",
+        "delay_ns",
+        "free_at_ns",
+        "interval_ns",
+        "is_awaited",
+        "source",
+        "target",
+    )
+
+    def __init__(self, source: BrokerId, target: Peer, delay_ns: int, interval_ns: int = 0):
+        self.source = source
+        self.target = target
+        self.delay_ns = delay_ns
+        self.interval_ns = interval_ns
+        self.free_at_ns = 0
+        self.is_awaited = False
+        """True if an event is planned for when the wire is free."""
+        self._last_control_ns = 0
+        self._last_data_ns = 0
+
+    def set_shape(self, shape: LinkShape) -> None:
+        """Change the rate or the delay; None leaves it as it is."""
+        if shape.rate is not None:
+            self.interval_ns = round(1e9 / shape.rate)
+        if shape.delay_ms is not None:
+            self.delay_ns = to_ns(shape.delay_ms)
+
+    def arrival_ns(self, earliest_ns: int, *, control: bool, data: bool) -> int:
+        """Return when a batch of ``control`` or ``data`` arrives: never before what left earlier of its kind."""
+        if control and earliest_ns < self._last_control_ns:
+            earliest_ns = self._last_control_ns
+        if data:
+            if earliest_ns < self._last_data_ns:
+                earliest_ns = self._last_data_ns
+            self._last_data_ns = earliest_ns
+        if control:
+            self._last_control_ns = earliest_ns
+        return earliest_ns
+
+    def is_slow(self, profile: Profile) -> bool:
+        """Return whether publications occupy this wire for some time."""
+        return bool(self.interval_ns or profile.bandwidth_mbit_s)
+
+
+def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
+    """Return how long a publication occupies a wire."""
+    return max(wire.interval_ns, round(profile.transmission_us(message) * NS_PER_US))
+
+
+def jitter_ns(profile: Profile, chance: random.Random) -> int:
+    """Return by how much a batch is late, by chance."""
+    return to_ns(chance.uniform(0.0, profile.jitter_ms)) if profile.jitter_ms else 0
+
+
+def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
+    """Return when a batch arrives that leaves at some time."""
+    earliest_ns = leaves_ns + wire.delay_ns
+    # Control goes first, so a batch that begins with data is data throughout.
+    if batch[0].size_bytes:
+        return wire.arrival_ns(earliest_ns, control=False, data=True)
+    return wire.arrival_ns(earliest_ns, control=True, data=bool(batch[-1].size_bytes))
