@@ -15,11 +15,12 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from network_processes import Ears, Wrong
+from octopia.addresses import Address
 from octopia.broker.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.content import Publication, parse_filter
 from octopia.errors import PeerError
 from octopia.link import Frame, Session
-from octopia.overlay.files import Address, Overlay
+from octopia.overlay.files import Overlay
 from octopia.runtime.process import run_brokers
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK

@@ -22,10 +22,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
+from octopia.addresses import Address
 from octopia.broker.messages import ClientReply, Message
 from octopia.client.dialling import backoff_s, connect_to, explain, is_final, silence
 from octopia.client.outbox import Outbox
-from octopia.client.urls import Address
 from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
 from octopia.link import Ack, Frame, Hello, Item, Session
 from octopia.transport import Connection

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, assert_never
 
+from octopia.addresses import Address
 from octopia.broker import Overflow
 from octopia.broker.kinds import MessageKind
 from octopia.broker.messages import (
@@ -38,7 +39,7 @@ from octopia.client.outbox import Outbox
 from octopia.client.publishing import Attributes, Publishable, Publishing, to_publication
 from octopia.client.requests import Request, Requests
 from octopia.client.subscriptions import Advertisement, Callback, OnGap, Received, Subscription, call
-from octopia.client.urls import Address, find_addresses
+from octopia.client.urls import find_addresses
 from octopia.content import Disjunction, Publication, parse_filter
 from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
 from octopia.wire import Opening, Role

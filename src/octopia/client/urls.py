@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from octopia.errors import UnknownBroker, UsageError
 from octopia.ids import BrokerId
-from octopia.transport.settings import DEFAULT_PORT
 
 SCHEME = "octopia"
 VARIABLE = "OCTOPIA_URL"
-DEFAULT_URL = f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens, and which one it must be; empty means any."""
-
-    host: str
-    port: int = DEFAULT_PORT
-    broker: str = ""
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+DEFAULT_URL = f"{SCHEME}://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:

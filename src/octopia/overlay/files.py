@@ -7,29 +7,17 @@ is slow or where a broker listens is for the drivers to heed. Every key is descr
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
 from octopia.overlay.trees import default_clusters, parse_tree
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.tomlfile import Table, read_toml
-
-DEFAULT_HOST = "127.0.0.1"
-FIRST_PORT = 7400
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,7 +138,7 @@ def _make_scot(text: str, clusters: int | None) -> Scot:
 
 
 def _default_addresses(scot: Scot) -> dict[BrokerId, Address]:
-    return {broker: Address(DEFAULT_HOST, port) for port, broker in enumerate(scot.brokers, start=FIRST_PORT)}
+    return {broker: Address(DEFAULT_HOST, port) for port, broker in enumerate(scot.brokers, start=DEFAULT_PORT)}
 
 
 def _read_addresses(table: Table | None, scot: Scot) -> dict[BrokerId, Address]:
@@ -170,7 +158,17 @@ def _read_address(table: Table, default: Address) -> Address:
     host = table.text("host", default.host)
     if not host or any(each.isspace() for each in host):
         raise table.wrong("host", "the name or address of a machine")
+    if any(each in host for each in ":[]"):
+        host = _read_ipv6(table, host)
     return Address(host, table.integer("port", default.port, minimum=1, maximum=65535))
+
+
+def _read_ipv6(table: Table, host: str) -> str:
+    """Return the shortest form of an IPv6 address, so that equal addresses are equal texts."""
+    try:
+        return str(ipaddress.IPv6Address(host))
+    except ValueError:
+        raise table.wrong("host", "a name, an IPv4 address or an IPv6 address without brackets or a port") from None
 
 
 def _check_distinct(table: Table, addresses: dict[BrokerId, Address]) -> None:

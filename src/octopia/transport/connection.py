@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterable
 from typing import Protocol, cast
 
+from octopia.addresses import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError
 from octopia.wire import CloseCode, Closing, Limits, Opening, Reader, WireItem, encode
 
@@ -59,7 +60,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return "nowhere"
         address = self._transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if address else "somewhere"
+        return str(Address(*address[:2])) if address else "somewhere"
 
     @property
     def is_from_here(self) -> bool:

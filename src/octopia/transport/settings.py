@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from octopia.link import LinkSettings
 
-DEFAULT_PORT = 7400
-"""Where a broker listens unless told otherwise."""
-
 BROKER_LINK = LinkSettings()
 """Between brokers: silence is noticed within two seconds."""
 

@@ -11,9 +11,10 @@ import pytest
 
 import octopia
 from fake_broker import PATIENCE_S, FakeBroker
+from octopia.addresses import Address
 from octopia.client import channel, dialling
 from octopia.client.dialling import backoff_s
-from octopia.client.urls import Address, find_addresses, parse_url
+from octopia.client.urls import find_addresses, parse_url
 from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailable, UsageError
 from octopia.link import LinkSettings
 from octopia.wire import CloseCode, Closing

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from octopia.addresses import Address
 from octopia.errors import InvalidFile, InvalidOverlay, UnknownBroker, UsageError
 from octopia.ids import BrokerId
 from octopia.overlay.files import (
-    Address,
     LinkShape,
     Overlay,
     load_overlay,
@@ -81,6 +81,22 @@ def test_a_scenario_may_hold_the_overlay_itself(tmp_path: Path):
     assert overlay.routing.tau == 3.0
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("::1", "[::1]:7409"),
+        ("0:0::1", "[::1]:7409"),
+        ("2001:DB8::4", "[2001:db8::4]:7409"),
+        ("fe80::1%eth0", "[fe80::1%eth0]:7409"),
+        ("10.0.0.4", "10.0.0.4:7409"),
+        ("broker-4.example.org", "broker-4.example.org:7409"),
+    ],
+)
+def test_hosts_may_be_names_and_addresses_of_both_kinds(tmp_path: Path, host: str, shown: str):
+    overlay = load(tmp_path, BASE + f'[brokers."b.3"]\nhost = "{host}"\nport = 7409\n')
+    assert str(overlay.addresses[broker("b.3")]) == shown
+
+
 def test_default_addresses_count_up_by_region_and_cluster(tmp_path: Path):
     addresses = load(tmp_path, BASE).addresses
     assert [str(addresses[broker(each)]) for each in ("a.0", "a.3", "b.0", "c.3")] == [
@@ -140,6 +156,17 @@ def test_read_broker_names_the_place():
         (BASE + '[brokers."b.3"]\nport = "7400"', InvalidFile, "expected port to be an integer"),
         (BASE + '[brokers."b.3"]\nhost = ""', InvalidFile, "expected host to be the name or address of a machine"),
         (BASE + '[brokers."b.3"]\nhost = "a b"', InvalidFile, "expected host to be"),
+        (
+            BASE + '[brokers."b.3"]\nhost = "[::1]"',
+            InvalidFile,
+            'without brackets or a port, got the text "[::1]"',
+        ),
+        (BASE + '[brokers."b.3"]\nhost = "10.0.0.4:7400"', InvalidFile, "without brackets or a port"),
+        (
+            BASE + '[brokers."b.2"]\nhost = "::1"\nport = 1\n[brokers."b.3"]\nhost = "0::1"\nport = 1',
+            InvalidFile,
+            "got b.2 and b.3 at [::1]:1",
+        ),
         (BASE + '[brokers."b.3"]\nhots = "x"', InvalidFile, '(did you mean "host"?)'),
         (BASE + '[brokers."b.3"]\nport = 7400', InvalidFile, "got a.0 and b.3 at 127.0.0.1:7400"),
         (BASE + "[link]", InvalidFile, "expected link to be an array of tables, written [[link]]"),
