@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId, LinkKind
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.scot import Scot
 from octopia.overlay.trees import Tree, parse_tree, region_names
 

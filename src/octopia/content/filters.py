@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from octopia.content.evaluation import Test
 from octopia.content.limits import DISJUNCTION_FILTERS_MAX, FILTER_PREDICATES_MAX
+from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
 from octopia.content.values import Value
 from octopia.errors import FilterTooLarge

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octopia.content import evaluation
+from octopia.content import operators
 from octopia.content.patterns import ESCAPE, Wildcard, read_pattern, write_pattern
 from octopia.content.values import Value, ValueType, check_name, check_value, same_value, shorten, value_type
 from octopia.errors import InvalidFilter
@@ -77,7 +77,7 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
         return hash((self.attribute, self.operator.value, self.operand))
 
     @functools.cached_property
-    def test(self) -> evaluation.Test:
+    def test(self) -> operators.Test:
         """The three-valued answer to the attribute's value, or to None where it is missing."""
         return _TESTS[self.operator](self.operand)
 
@@ -273,24 +273,24 @@ _CHECKS: dict[Operator, Callable[[Predicate], None]] = {
     Operator.ABSENT: _check_nothing,
 }
 
-_TESTS: dict[Operator, Callable[[Any], evaluation.Test]] = {
-    Operator.EQ: evaluation.equal,
-    Operator.NE: evaluation.unequal,
-    Operator.LT: evaluation.less,
-    Operator.LE: evaluation.at_most,
-    Operator.GT: evaluation.greater,
-    Operator.GE: evaluation.at_least,
-    Operator.BETWEEN: evaluation.between,
-    Operator.IN: evaluation.member,
-    Operator.NOT_IN: evaluation.not_member,
-    Operator.PREFIX: evaluation.prefix,
-    Operator.NOT_PREFIX: evaluation.not_prefix,
-    Operator.SUFFIX: evaluation.suffix,
-    Operator.NOT_SUFFIX: evaluation.not_suffix,
-    Operator.CONTAINS: evaluation.contains,
-    Operator.NOT_CONTAINS: evaluation.not_contains,
-    Operator.LIKE: evaluation.like,
-    Operator.NOT_LIKE: evaluation.not_like,
-    Operator.EXISTS: evaluation.exists,
-    Operator.ABSENT: evaluation.absent,
+_TESTS: dict[Operator, Callable[[Any], operators.Test]] = {
+    Operator.EQ: operators.equal,
+    Operator.NE: operators.unequal,
+    Operator.LT: operators.less,
+    Operator.LE: operators.at_most,
+    Operator.GT: operators.greater,
+    Operator.GE: operators.at_least,
+    Operator.BETWEEN: operators.between,
+    Operator.IN: operators.member,
+    Operator.NOT_IN: operators.not_member,
+    Operator.PREFIX: operators.prefix,
+    Operator.NOT_PREFIX: operators.not_prefix,
+    Operator.SUFFIX: operators.suffix,
+    Operator.NOT_SUFFIX: operators.not_suffix,
+    Operator.CONTAINS: operators.contains,
+    Operator.NOT_CONTAINS: operators.not_contains,
+    Operator.LIKE: operators.like,
+    Operator.NOT_LIKE: operators.not_like,
+    Operator.EXISTS: operators.exists,
+    Operator.ABSENT: operators.absent,
 }

@@ -12,15 +12,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-from octopia.content import Disjunction, Filter, Publication, conforms, covers, intersects, matches
+from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
 from octopia.matching.interface import Match, MatcherFactory
-from octopia.matching.layout import CONTAINS, IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS, WITHIN
+from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
 from octopia.matching.numbering import Numbering
-from octopia.matching.shapes import Shape, question_of
 from octopia.matching.store import Store
+from octopia.matching.value_sets import ValueSet, question_of
 
 IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 """Whether the kernel of the index is machine code."""
@@ -32,7 +32,6 @@ MOST_LINK_SETS = 4096
 """How many sets of links are kept as tuples, ready for matches."""
 
 _ALL = 1 << 62
-_NOTHING = Disjunction()
 
 _Places = tuple[int, ...]
 _Entry = tuple[Disjunction, Peer, int]
@@ -44,7 +43,6 @@ class IndexSubscriptions:
     __slots__ = (
         "_entries",
         "_groups",
-        "_impossibles",
         "_link_sets",
         "_members",
         "_names",
@@ -53,7 +51,6 @@ class IndexSubscriptions:
         "_probe",
         "_repeats",
         "_store",
-        "_unjudged",
     )
 
     def __init__(self, entries: dict[SubscriptionId, _Entry] | None = None, numbering: Numbering | None = None):
@@ -68,8 +65,6 @@ class IndexSubscriptions:
         self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
         self._probe = probes.Probe()
-        self._impossibles: dict[SubscriptionId, None] = {}
-        self._unjudged = dict.fromkeys(self._entries)
         self._place_all()
 
     def __len__(self) -> int:
@@ -82,7 +77,6 @@ class IndexSubscriptions:
         """Store a subscription, and return its number."""
         number = self._numbering.take(subscription)
         self._entries[subscription] = entry = (interest, link, number)
-        self._unjudged[subscription] = None
         if self._places:
             self._place(*entry)
         else:
@@ -123,8 +117,6 @@ class IndexSubscriptions:
     def remove(self, subscription: SubscriptionId) -> int:
         """Forget a stored subscription, and return the number that it had."""
         interest, link, number = self._entries.pop(subscription)
-        self._impossibles.pop(subscription, None)
-        self._unjudged.pop(subscription, None)
         self._numbering.give_back(number)
         if self._places:
             self._displace(interest, link, number)
@@ -184,21 +176,6 @@ class IndexSubscriptions:
         """Tell whether some subscription intersects ``advertisement``."""
         return next(self._intersecting(advertisement, 1), None) is not None
 
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-        possible = [each for each in interest.filters if not covers(_NOTHING, Disjunction((each,)))]
-        if not possible:
-            return sorted(self._entries)
-        # Whatever covers the whole covers its first part, by one filter or another.
-        found = dict.fromkeys(self._ask(possible[0], CONTAINS)) | self._odd
-        return sorted(name for name in found if covers(self._entries[name][0], interest))
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
-        found = dict.fromkeys(name for each in interest.filters for name in self._ask(each, WITHIN))
-        found |= dict.fromkeys(self._impossible()) | self._odd
-        return sorted(name for name in found if covers(interest, self._entries[name][0]))
-
     def size_bytes(self) -> int:
         """Return how many bytes the rows and intervals take."""
         return self._store.size_bytes()
@@ -236,45 +213,16 @@ class IndexSubscriptions:
 
         Return whether the probe says all that the offer does.
         """
-        probe, shapes = self._probe, question_of(offer).shapes
+        probe, value_sets = self._probe, question_of(offer).value_sets
         probe.clear({}, len(self._store.column_list))
         is_exact = True
         for column in self._store.column_list:
-            shape = shapes.get(column.name)
-            if shape is None:
+            values = value_sets.get(column.name)
+            if values is None:
                 probe.ask(column.number, IS_ABSENT)
             else:
-                is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+                is_exact = _ask_values(self._store, probe, column, values) and is_exact
         return is_exact
-
-    def _ask(self, interest: Filter, kind: int) -> Iterator[SubscriptionId]:
-        """Yield the subscriptions with a slot that may cover a filter (CONTAINS), or be covered by it (WITHIN)."""
-        if not self._places or not question_of(interest).is_plain:
-            return iter(self._entries)
-        probe, shapes = self._probe, question_of(interest).shapes
-        if kind == WITHIN and self._store.is_complete and any(name not in self._store.columns for name in shapes):
-            return iter(())
-        probe.clear({}, 2 * len(self._store.column_list))
-        for column in self._store.column_list:
-            shape = shapes.get(column.name)
-            if shape is None:
-                if kind == CONTAINS:
-                    probe.ask(column.number, IS_ABSENT)
-                continue
-            if kind == WITHIN:
-                probe.ask(column.number, IS_NEEDED)
-            _ask_values(self._store, probe, column, shape, kind)
-        _, found = _collect(self._store, probe, _ALL, is_exact=False)
-        return (self._names[number] for number, _ in found)
-
-    def _impossible(self) -> list[SubscriptionId]:
-        """Return the subscriptions with a filter that matches nothing: those are covered by anything."""
-        for name in self._unjudged:
-            parts = [covers(_NOTHING, Disjunction((each,))) for each in self._entries[name][0].filters]
-            if not parts or any(parts):
-                self._impossibles[name] = None
-        self._unjudged.clear()
-        return list(self._impossibles)
 
 
 class IndexAdvertisements:
@@ -359,10 +307,10 @@ class IndexAdvertisements:
 
         Return whether the probe says all that the interest does; None if nothing declares it all.
         """
-        probe, shapes = self._probe, question_of(interest).shapes
-        probe.clear({}, 2 * len(shapes))
+        probe, value_sets = self._probe, question_of(interest).value_sets
+        probe.clear({}, 2 * len(value_sets))
         is_exact = True
-        for name, shape in shapes.items():
+        for name, values in value_sets.items():
             column = self._store.columns.get(name)
             if column is None:
                 if self._store.is_complete:
@@ -370,7 +318,7 @@ class IndexAdvertisements:
                 is_exact = False
                 continue
             probe.ask(column.number, IS_NEEDED)
-            is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+            is_exact = _ask_values(self._store, probe, column, values) and is_exact
         return is_exact
 
 
@@ -378,18 +326,17 @@ def _are_plain(asked: Disjunction) -> bool:
     return all(question_of(each).is_plain for each in asked.filters)
 
 
-def _ask_values(store: Store, probe: probes.Probe, column: Column, shape: Shape, kind: int) -> bool:
-    """Ask about the values that a shape takes, where rows and intervals know about such.
+def _ask_values(store: Store, probe: probes.Probe, column: Column, values: ValueSet) -> bool:
+    """Ask about the values that a values takes, where rows and intervals know about such.
 
     Return whether they know everything about them.
     """
-    text = shape.only_text
+    text = values.only_text
     if text is not None:
-        # Whatever meets, covers or lies within one string takes it.
         probe.ask_text(column, text, store.blocks)
-    elif shape.is_about_numbers and shape.low <= shape.high and (shape.is_exact or kind != CONTAINS):
-        probe.ask_numbers(column, kind, shape.low, shape.high)
-    return shape.is_clear
+    elif values.is_about_numbers and values.low <= values.high:
+        probe.ask_numbers(column, OVERLAPS, values.low, values.high)
+    return values.is_clear
 
 
 def _collect(

@@ -56,12 +56,6 @@ class Subscriptions(Protocol):
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Tell whether some subscription intersects ``advertisement``."""
 
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
-
 
 class Advertisements(Protocol):
     """The advertisements that a broker knows, each with the link it came from."""

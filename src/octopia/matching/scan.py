@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from octopia.content import Disjunction, Publication, conforms, covers, intersects, matches
+from octopia.content import Disjunction, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching.interface import Match, MatcherFactory
 from octopia.matching.numbering import Numbering
@@ -60,14 +60,6 @@ class ScanSubscriptions:
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Tell whether some subscription intersects ``advertisement``."""
         return any(intersects(advertisement, interest) for interest, _ in self._entries.values())
-
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-        return sorted(each for each, (wide, _) in self._entries.items() if covers(wide, interest))
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
-        return sorted(each for each, (narrow, _) in self._entries.items() if covers(interest, narrow))
 
 
 class ScanAdvertisements:

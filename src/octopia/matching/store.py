@@ -17,7 +17,7 @@ from collections import Counter
 from octopia.content import Filter, Operator, Predicate, group_by_attribute
 from octopia.matching.blocks import Block, Boundaries, Column, place_simply
 from octopia.matching.layout import ABSENT, ASKS_STRING, CHUNK, FEWEST_WORDS, MOST_MEMOS, MOST_SEGMENTS, MOST_WORDS
-from octopia.matching.shapes import Shape, is_plain, shape_of
+from octopia.matching.value_sets import ValueSet, is_plain, value_set_of
 
 _INFINITY = float("inf")
 
@@ -135,11 +135,11 @@ class Store:
                 block.add_column(column.number, column.boundaries)
             if self._ignores_absence and any(each.operator is Operator.ABSENT for each in together):
                 together = tuple(each for each in together if each.operator is not Operator.ABSENT)
-            shape = shape_of(together)
-            self._place_shape(block, slot, column, shape, together)
-            if not shape.is_exact and shape.takes_number:
+            values = value_set_of(together)
+            self._place_values(block, slot, column, values, together)
+            if not values.is_exact and values.takes_number:
                 block.let_verify(slot)
-            if not shape.is_clear:
+            if not values.is_clear:
                 block.let_blur(slot)
 
     @property
@@ -157,21 +157,21 @@ class Store:
             self.column_list.append(column)
         return column
 
-    def _place_shape(
-        self, block: Block, slot: int, column: Column, shape: Shape, predicates: tuple[Predicate, ...]
+    def _place_values(
+        self, block: Block, slot: int, column: Column, values: ValueSet, predicates: tuple[Predicate, ...]
     ) -> None:
         # What an advertisement mentions is declared, even by "absent".
-        block.fail(column.number, slot, shape.fails | self._ignores_absence << ABSENT)
-        if shape.takes_number and (shape.low > -_INFINITY or shape.high < _INFINITY):
-            block.set_interval(column.number, slot, shape.low, shape.high)
-            column.note(shape.low)
-            column.note(shape.high)
-        if shape.takes_string and shape.asks_string:
+        block.fail(column.number, slot, values.fails | self._ignores_absence << ABSENT)
+        if values.takes_number and (values.low > -_INFINITY or values.high < _INFINITY):
+            block.set_interval(column.number, slot, values.low, values.high)
+            column.note(values.low)
+            column.note(values.high)
+        if values.takes_string and values.asks_string:
             block.fail(column.number, slot, 1 << ASKS_STRING)
-            if shape.texts is None:
+            if values.texts is None:
                 block.strings_of(column).ask(slot, predicates)
             else:
-                block.strings_of(column).name(block, slot, shape.texts)
+                block.strings_of(column).name(block, slot, values.texts)
 
     def _review_boundaries(self) -> None:
         """Choose boundaries for attributes that have grown."""

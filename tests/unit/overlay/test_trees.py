@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from octopia.errors import InvalidOverlay
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.trees import Tree, default_clusters, parse_tree, region_names
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from octopia.errors import InvalidOverlay, UsageError
 from octopia.ids import BrokerId
-from octopia.overlay.drawing import Callouts, draw
+from octopia.overlay.diagrams import Callouts, draw
 from octopia.overlay.files import overlay_from_text
 
 pytest.importorskip("matplotlib")
@@ -65,7 +65,7 @@ def test_png(tmp_path: Path):
 
 def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
     code = (
-        "import sys, pathlib; from octopia.overlay import overlay_from_text; from octopia.overlay.drawing import draw;"
+        "import sys, pathlib; from octopia.overlay import overlay_from_text; from octopia.overlay.diagrams import draw;"
         "draw(overlay_from_text('paper:fig3').scot, pathlib.Path(sys.argv[1]))"
     )
     for seed in ("1", "2"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.errors import UsageError
 from octopia.ids import BrokerId
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.scot import Link, Scot
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What a filter asks of one attribute, in the terms in which the index stores it.
 
-A shape says for each kind of value whether it can satisfy the predicates at all, and, where that is enough, which
+A values says for each kind of value whether it can satisfy the predicates at all, and, where that is enough, which
 values do: numbers between two doubles, certain strings. The bounds are exact for every number that is a double: a
 bound that is none (an integer beyond 2**53) becomes the nearest double on its inner side, and a strict one the next
 double.
@@ -23,7 +23,7 @@ _ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN
 _FINITE = (Operator.EQ, Operator.IN)
 
 
-class Shape(NamedTuple):
+class ValueSet(NamedTuple):
     """What predicates on one attribute ask.
 
     ``texts`` are the only strings that satisfy them, None if that cannot be said; ``asks_string`` whether they ask
@@ -70,29 +70,29 @@ class Shape(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a filter asks as a whole: the shape of every attribute that it requires, and whether it is plain."""
+    """What a filter asks as a whole: the values of every attribute that it requires, and whether it is plain."""
 
     is_plain: bool
-    shapes: dict[str, Shape]
+    value_sets: dict[str, ValueSet]
 
 
 @functools.lru_cache(maxsize=4096)
 def question_of(asked: Filter) -> Question:
     """Return what a filter asks; advertisements are asked about again and again."""
-    shapes = {name: shape_of(predicates) for name, predicates in asked.required.items()}
-    return Question(is_plain(asked.predicates), shapes)
+    value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
+    return Question(is_plain(asked.predicates), value_sets)
 
 
-def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
+def value_set_of(predicates: tuple[Predicate, ...]) -> ValueSet:
     """Return what predicates on one attribute ask of it together."""
     if len(predicates) == 1 and predicates[0].operator in _ORDERED and type(_first(predicates[0])) is not str:
         return _range(predicates[0])
-    return _general_shape(predicates)
+    return _general_value_set(predicates)
 
 
 @functools.lru_cache(maxsize=16_384)
-def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
-    """Return the shape of any predicates; every broker that stores a subscription asks for the same ones."""
+def _general_value_set(predicates: tuple[Predicate, ...]) -> ValueSet:
+    """Return the values of any predicates; every broker that stores a subscription asks for the same ones."""
     needing = tuple(each for each in predicates if each.operator is not Operator.ABSENT)
     possible = len(needing) == len(predicates)
     low, high = _interval(needing)
@@ -101,7 +101,7 @@ def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
     takes_string = possible and _take(needing, ValueType.STRING) and texts != ()
     takes_false = possible and all(each.test(False) for each in needing)
     takes_true = possible and all(each.test(True) for each in needing)
-    return Shape(
+    return ValueSet(
         takes_number=takes_number,
         low=low,
         high=high,
@@ -126,11 +126,11 @@ def _rows(requires: bool, number: bool, string: bool, false: bool, true: bool) -
     )
 
 
-def _range(predicate: Predicate) -> Shape:
-    """Return the shape of one comparison of numbers, which is what most filters are made of."""
+def _range(predicate: Predicate) -> ValueSet:
+    """Return the values of one comparison of numbers, which is what most filters are made of."""
     low, high = _interval((predicate,))
     rows = _rows(True, low <= high, False, False, False)
-    return Shape(low <= high, low, high, True, False, True, None, False, False, rows)
+    return ValueSet(low <= high, low, high, True, False, True, None, False, False, rows)
 
 
 def _first(predicate: Predicate) -> Value | None:
