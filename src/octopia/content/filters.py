@@ -15,6 +15,7 @@ import msgspec
 from octopia.content.limits import DISJUNCTION_FILTERS_MAX, FILTER_PREDICATES_MAX
 from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
+from octopia.content.publications import Publication
 from octopia.content.values import Value
 from octopia.errors import FilterTooLarge
 
@@ -64,12 +65,41 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
 
 
 class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
-    """An OR of filters; with none it is true of no publication."""
+    """An OR of conjunctions: the whole of a filter text, in normal form. With none it matches no publication.
+
+    This is the filter that programs see, as ``octopia.Filter``::
+
+        wanted = octopia.Filter.parse("symbol = 'IBM' AND price > 100")
+        wanted.matches({"symbol": "IBM", "price": 101})  # True
+        str(wanted)  # "symbol = 'IBM' AND price > 100"
+    """
 
     filters: tuple[Filter, ...] = ()
 
     def __post_init__(self) -> None:
         check_filter_count(len(self.filters))
+
+    @classmethod
+    def parse(cls, text: str) -> Disjunction:
+        """Read a filter in either text form; raise ``InvalidFilter`` with the position of what is wrong."""
+        from octopia.content.language import parse_filter  # The language is built on this module.
+
+        return parse_filter(text)
+
+    def __str__(self) -> str:
+        """Return the normal form as SQL text."""
+        from octopia.content.expressions import to_expression
+        from octopia.content.formatting import show_expression
+
+        return show_expression(to_expression(self))
+
+    def matches(self, publication: Publication | Mapping[str, Value]) -> bool:
+        """Return whether the filter is true of a publication, or of one with these attributes.
+
+        Attributes that no publication may carry raise ``InvalidPublication``.
+        """
+        checked = publication if isinstance(publication, Publication) else Publication(publication)
+        return any(each.matches(checked.attributes) for each in self.filters)
 
     def attributes(self) -> tuple[str, ...]:
         """Return the attributes that any filter mentions, each once, in their order."""

@@ -21,35 +21,35 @@ _Writer: TypeAlias = Callable[[Value], str]
 def format_sql(expression: Expression) -> str:
     """Print an expression in the SQL form; infinities are refused, having no literal."""
     check_size(expression)
-    return _format(expression)
+    return _format(expression, format_value)
 
 
-def describe_predicate(predicate: Predicate) -> str:
-    """Return a predicate for people to read, whatever its operand."""
-    return _format_predicate(predicate, show_value)
+def show_expression(expression: Expression) -> str:
+    """Return an expression for people to read; unlike ``format_sql`` it refuses no value."""
+    return _format(expression, show_value)
 
 
-def _format(expression: Expression) -> str:
+def _format(expression: Expression, write: _Writer) -> str:
     match expression:
         case Predicate():
-            return _format_predicate(expression, format_value)
+            return _format_predicate(expression, write)
         case Constant(value):
-            return format_value(value)
+            return write(value)
         case And(operands):
-            return " AND ".join(_nested(each, (And, Or)) for each in operands)
+            return " AND ".join(_nested(each, (And, Or), write) for each in operands)
         case Or(operands):
-            return " OR ".join(_nested(each, (Or,)) for each in operands)
+            return " OR ".join(_nested(each, (Or,), write) for each in operands)
         case Not(Predicate(operator=Operator.BETWEEN) as predicate):
-            return _format_between(predicate, "NOT BETWEEN", format_value)
+            return _format_between(predicate, "NOT BETWEEN", write)
         case Not(operand):
-            return f"NOT {_nested(operand, (And, Or))}"
+            return f"NOT {_nested(operand, (And, Or), write)}"
         case _:
             assert_never(expression)
 
 
-def _nested(expression: Expression, looser: tuple[type[And] | type[Or], ...]) -> str:
-    """Print an operand, in parentheses where its own operator would not stay within it."""
-    text = _format(expression)
+def _nested(expression: Expression, looser: tuple[type[And] | type[Or], ...], write: _Writer) -> str:
+    """Return an operand, in parentheses if its operator binds less tightly than the one around it."""
+    text = _format(expression, write)
     return f"({text})" if isinstance(expression, looser) else text
 
 

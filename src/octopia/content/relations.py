@@ -21,7 +21,7 @@ import msgspec
 
 from octopia.content.domains import implied, satisfiable
 from octopia.content.filters import Disjunction, Filter
-from octopia.content.formatting import describe_predicate
+from octopia.content.formatting import show_expression
 from octopia.content.literals import format_name, show_value
 from octopia.content.predicates import Operator, Predicate, bounds, elements
 from octopia.content.publications import Publication
@@ -70,7 +70,7 @@ class Mismatch(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         answer = "unknown" if self.answer is None else "false"
-        return f"{describe_predicate(self.predicate)} is {answer}: {self.reason}"
+        return f"{show_expression(self.predicate)} is {answer}: {self.reason}"
 
 
 def explain_mismatch(interest: Disjunction, publication: Publication) -> tuple[Mismatch, ...]:
