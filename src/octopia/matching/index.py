@@ -1,9 +1,10 @@
 """The matching index: exact segment bitmaps over the subscriptions and advertisements of a broker.
 
-Filters lie in slots of a ``store``. One probe a publication is asked of all of them (``probes``): a link is done at its
-first hit, numbers are gathered for local clients only. Questions about filters work alike: a filter picks rows and
-intervals that rule most slots out. Where these tell everything (ranges, single strings, mere existence) the answer
-stands; the relations of ``octopia.content`` judge the rest, so that the index answers as the scan does.
+Filters are stored in the slots of a ``store``. One probe per publication searches all of them (``probes``): a link is
+done at its first match, and numbers are collected for local clients only. Questions about filters work the same way: a
+filter picks rows and intervals that rule out most slots. If these describe the filter fully (ranges, single strings,
+existence), the answer is final; the relations of ``octopia.content`` decide the rest, so that the index answers as the
+scan does.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
 
 IS_COMPILED = not (probes.__file__ or "").endswith(".py")
-"""Whether the kernel of the index is machine code."""
+"""True if the kernel of the index is compiled."""
 
 FEW = 8 if IS_COMPILED else 48
-"""Up to so many entries each is looked at, which takes no memory, and is faster in plain Python."""
+"""With at most this many entries every entry is read, which takes no memory and is faster in plain Python."""
 
 MOST_LINK_SETS = 4096
-"""How many sets of links are kept as tuples, ready for matches."""
+"""The number of sets of links that are cached as tuples."""
 
 _ALL = 1 << 62
 
@@ -38,7 +39,7 @@ _Entry = tuple[Disjunction, Peer, int]
 
 
 class IndexSubscriptions:
-    """Subscriptions in an index, grouped by the neighbour that they came from; those of local clients are one group."""
+    """Subscriptions in an index, grouped by the neighbour that they came from; local clients are one group."""
 
     __slots__ = (
         "_entries",
@@ -54,7 +55,7 @@ class IndexSubscriptions:
     )
 
     def __init__(self, entries: dict[SubscriptionId, _Entry] | None = None, numbering: Numbering | None = None):
-        """Make an empty index, or one of entries that have their numbers already."""
+        """Create an index of entries that already have their numbers; empty by default."""
         self._store = Store()
         self._entries = entries or {}
         self._numbering = numbering or Numbering()
@@ -84,7 +85,7 @@ class IndexSubscriptions:
         return number
 
     def _place_all(self) -> None:
-        """Begin to use rows, if there are more than a few entries."""
+        """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
             for each in self._entries.values():
                 self._place(*each)
@@ -115,7 +116,7 @@ class IndexSubscriptions:
         self._link_sets.clear()
 
     def remove(self, subscription: SubscriptionId) -> int:
-        """Forget a stored subscription, and return the number that it had."""
+        """Remove a stored subscription, and return the number that it had."""
         interest, link, number = self._entries.pop(subscription)
         self._numbering.give_back(number)
         if self._places:
@@ -133,11 +134,11 @@ class IndexSubscriptions:
             self._expect_groups()
 
     def match(self, publication: Publication) -> Match:
-        """Return the links and local subscriptions that want ``publication``."""
+        """Return the links and local subscriptions that match ``publication``."""
         return self.match_many((publication,))[0]
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
-        """Return ``match`` of each."""
+        """Return the ``match`` of each publication."""
         if not self._places:
             return [self._scan(each, self._entries) for each in publications]
         probe, columns, blocks, link_sets = self._probe, self._store.column_list, self._store.blocks, self._link_sets
@@ -156,37 +157,37 @@ class IndexSubscriptions:
         return matched
 
     def _completed(self, match: Match, publication: Publication) -> Match:
-        """Add those to a match that were asked one by one."""
+        """Add the subscriptions to a match that have to be evaluated one by one."""
         odd = self._scan(publication, self._odd)
         links = dict.fromkeys((*match.links, *odd.links))
         return Match(tuple(sorted(links)), tuple(dict.fromkeys((*match.local, *odd.local))))
 
     def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
-        """Return the links whose groups were hit, in order."""
+        """Return the links whose groups have a match, sorted."""
         if len(self._link_sets) >= MOST_LINK_SETS:
             self._link_sets.clear()
         self._link_sets[hits] = links = tuple(sorted(link for link, group in self._groups.items() if hits[group]))
         return links
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
+        """Return the subscriptions that intersect ``advertisement``, sorted by id."""
         return sorted(dict.fromkeys(self._intersecting(advertisement, _ALL)))
 
     def any_intersecting(self, advertisement: Disjunction) -> bool:
-        """Tell whether some subscription intersects ``advertisement``."""
+        """Return whether any subscription intersects ``advertisement``."""
         return next(self._intersecting(advertisement, 1), None) is not None
 
     def size_bytes(self) -> int:
-        """Return how many bytes the rows and intervals take."""
+        """Return the size of rows and intervals in bytes."""
         return self._store.size_bytes()
 
     @property
     def _odd(self) -> dict[SubscriptionId, None]:
-        """Those that have to be judged one by one when a whole filter is asked about."""
+        """The subscriptions that have to be compared with a filter one by one."""
         return {self._names[number]: None for number in self._store.odd}
 
     def _scan(self, publication: Publication, names: Iterable[SubscriptionId]) -> Match:
-        """Look at entries one by one: where there are few, and for integers that no double can stand for."""
+        """Evaluate entries one by one: if there are few, and for integers that are not doubles."""
         entries = map(self._entries.__getitem__, names)
         wanted = [(number, link) for interest, link, number in entries if matches(interest, publication)]
         links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
@@ -194,7 +195,7 @@ class IndexSubscriptions:
         return Match(tuple(sorted(links)), tuple(local))
 
     def _intersecting(self, advertisement: Disjunction, enough: int) -> Iterator[SubscriptionId]:
-        # What rows and intervals cannot be asked about as a whole is asked one by one.
+        # Filters that rows and intervals cannot represent are compared one by one.
         is_plain_all = bool(self._places) and _are_plain(advertisement)
         for offer in advertisement.filters if is_plain_all else ():
             is_exact = self._probe_offer(offer)
@@ -209,9 +210,9 @@ class IndexSubscriptions:
                 yield name
 
     def _probe_offer(self, offer: Filter) -> bool:
-        """Rule out what requires an undeclared attribute, or other values of a declared one.
+        """Rule out subscriptions that require an undeclared attribute, or other values of a declared one.
 
-        Return whether the probe says all that the offer does.
+        Return whether the probe describes the offer fully.
         """
         probe, value_sets = self._probe, question_of(offer).value_sets
         probe.clear({}, len(self._store.column_list))
@@ -226,12 +227,12 @@ class IndexSubscriptions:
 
 
 class IndexAdvertisements:
-    """Advertisements in an index; those of one publisher are few, so that they are also kept by link."""
+    """Advertisements in an index, and also by link, since each publisher has few."""
 
     __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_places", "_probe", "_store")
 
     def __init__(self, entries: dict[AdvertisementId, _Entry] | None = None, numbering: Numbering | None = None):
-        """Make an empty index, or one of entries that have their numbers already."""
+        """Create an index of entries that already have their numbers; empty by default."""
         self._store = Store(ignores_absence=True)
         self._entries = entries or {}
         self._numbering = numbering or Numbering()
@@ -260,7 +261,7 @@ class IndexAdvertisements:
             self._place_all()
 
     def _place_all(self) -> None:
-        """Begin to use rows, if there are more than a few entries."""
+        """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
             for offer, _, number in self._entries.values():
                 self._place(offer, number)
@@ -269,7 +270,7 @@ class IndexAdvertisements:
         self._places[number] = tuple([self._store.add(LOCAL, number, each) for each in offer.filters])
 
     def remove(self, advertisement: AdvertisementId) -> None:
-        """Forget a stored advertisement."""
+        """Remove a stored advertisement."""
         _, link, number = self._entries.pop(advertisement)
         self._numbering.give_back(number)
         self._store.odd.pop(number, None)
@@ -280,7 +281,7 @@ class IndexAdvertisements:
             self._store.remove(place)
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements that ``subscription`` intersects."""
+        """Return the advertisements that ``subscription`` intersects, sorted by id."""
         is_odd = not self._places or not _are_plain(subscription)
         one_by_one = self._entries if is_odd else [self._names[number] for number in self._store.odd]
         found = {name: None for name in one_by_one if intersects(self._entries[name][0], subscription)}
@@ -295,7 +296,7 @@ class IndexAdvertisements:
         return sorted(found)
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
+        """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
         own = self._by_link.get(link)
         if own is None:
             return []
@@ -303,9 +304,9 @@ class IndexAdvertisements:
         return sorted(found) if len(found) > 1 else found
 
     def _probe_interest(self, interest: Filter) -> bool | None:
-        """Ask for what declares all that is required, with values that could be.
+        """Ask for advertisements that declare all required attributes, with values that may satisfy the interest.
 
-        Return whether the probe says all that the interest does; None if nothing declares it all.
+        Return whether the probe describes the interest fully, or None if no advertisement declares all attributes.
         """
         probe, value_sets = self._probe, question_of(interest).value_sets
         probe.clear({}, 2 * len(value_sets))
@@ -327,9 +328,9 @@ def _are_plain(asked: Disjunction) -> bool:
 
 
 def _ask_values(store: Store, probe: probes.Probe, column: Column, values: ValueSet) -> bool:
-    """Ask about the values that a values takes, where rows and intervals know about such.
+    """Ask about a set of values, if rows and intervals can represent it.
 
-    Return whether they know everything about them.
+    Return whether they represent it fully.
     """
     text = values.only_text
     if text is not None:
@@ -342,9 +343,9 @@ def _ask_values(store: Store, probe: probes.Probe, column: Column, values: Value
 def _collect(
     store: Store, probe: probes.Probe, enough: int, *, is_exact: bool
 ) -> tuple[list[int], list[tuple[int, Filter]]]:
-    """Return what is in the relation that a probe asks about, and what has to be judged, with its filter.
+    """Return the numbers that have the relation a probe asks about, and candidates to decide with their filters.
 
-    ``enough`` is how many will do.
+    The search ends when ``enough`` numbers are found.
     """
     sure: list[int] = []
     unsure: list[tuple[int, Filter]] = []
