@@ -1,7 +1,7 @@
-"""Printing expressions in the SQL form, so that they read back as the same tree.
+"""Formatting of expressions as SQL text that parses back to the same tree.
 
-Parentheses stand where the tree has a nesting that precedence alone would not give, and nowhere else. LIKE is printed
-with ESCAPE only where a literal % or _ is in the pattern; without ESCAPE a backslash is a character like any other.
+Parentheses are printed only where the tree has a nesting that precedence alone would not give. LIKE gets an ESCAPE only
+if a literal % or _ is in the pattern; without ESCAPE a backslash is an ordinary character.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Writer: TypeAlias = Callable[[Value], str]
 
 
 def format_sql(expression: Expression) -> str:
-    """Print an expression in the SQL form; infinities are refused, having no literal."""
+    """Return an expression as SQL text; raise ``InvalidFilter`` for infinities, which have no literal."""
     check_size(expression)
     return _format(expression, format_value)
 
@@ -83,7 +83,7 @@ def _format_pattern(pieces: tuple[Piece, ...]) -> str:
 
 
 def _pieces(predicate: Predicate) -> tuple[Piece, ...]:
-    """Return the pattern that LIKE needs to say what the predicate says."""
+    """Return the LIKE pattern that is equivalent to the predicate."""
     text = str(predicate.operand)
     match predicate.operator:
         case Operator.PREFIX | Operator.NOT_PREFIX:

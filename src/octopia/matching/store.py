@@ -5,8 +5,9 @@ done at its first match. A removed place is not reused until many places of its 
 swept, and its free slots are allocated again.
 
 Boundaries are quantiles of a sample of recent endpoints. They are reviewed when the number of endpoints has grown by a
-factor of four or by 16,384, and replaced if they are too few or divide the sample unevenly. Blocks are then converted one by one, a little with every addition, so that no addition takes long. A block
-uses its old boundaries until it is converted.
+factor of four or by 16,384, and replaced if they are too few or divide the sample unevenly. Blocks are then converted
+one by one, a little with every addition, so that no addition takes long. A block uses its old boundaries until it is
+converted.
 """
 
 from __future__ import annotations
