@@ -1,4 +1,4 @@
-"""Where brokers are: ``octopia://host:port/broker``, of which all but the host may be left out."""
+"""URLs of brokers: ``octopia://host:port/broker``; only the host is required."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_URL = f"{SCHEME}://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
-    """Read one URL or several; without any, those of OCTOPIA_URL (with commas between them), or the default."""
+    """Parse one or several URLs; the default is OCTOPIA_URL (separated by commas), then the local broker."""
     if urls is None:
         urls = os.environ.get(VARIABLE) or DEFAULT_URL
     if isinstance(urls, str):
@@ -27,7 +27,7 @@ def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
 
 
 def parse_url(url: str) -> Address:
-    """Read one URL."""
+    """Parse one URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -38,7 +38,7 @@ def parse_url(url: str) -> Address:
     if not parts.hostname:
         raise _refusal(url, "it names no host")
     if port == 0 or parts.username is not None or parts.query or parts.fragment:
-        raise _refusal(url, "it may have a host, a port from 1 to 65535 and a broker, and nothing else")
+        raise _refusal(url, "only a host, a port from 1 to 65535 and a broker are allowed")
     return Address(parts.hostname, port or DEFAULT_PORT, _broker(url, parts.path.strip("/")))
 
 

@@ -1,4 +1,4 @@
-"""Structured cyclic overlays: trees, their product with a complete graph, neighbourhoods, files and pictures."""
+"""Structured cyclic overlays: trees, their product with a complete graph, neighbourhoods, files and diagrams."""
 
 from octopia.overlay.files import LinkShape, Overlay, load_overlay, overlay_from_text, read_overlay
 from octopia.overlay.neighbourhood import Neighbourhood

@@ -77,17 +77,17 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["overlay.pdf", "overlay", "overlay.svg.gz"])
 def test_other_formats(tmp_path: Path, name: str):
-    with pytest.raises(UsageError, match=rf"expected a picture to end in \.svg or \.png, got {re.escape(name)}"):
+    with pytest.raises(UsageError, match=rf"expected a file name that ends in \.svg or \.png, got {re.escape(name)}"):
         draw(overlay_from_text("a", 1).scot, tmp_path / name)
 
 
 def test_too_large_for_a_picture(tmp_path: Path):
-    with pytest.raises(UsageError, match="at most 1000 brokers in a picture, got 1001"):
+    with pytest.raises(UsageError, match="at most 1000 brokers in a diagram, got 1001"):
         draw(overlay_from_text("path:1001", 1).scot, tmp_path / "overlay.svg")
 
 
 def test_a_folder_that_is_missing(tmp_path: Path):
-    with pytest.raises(UsageError, match="expected to write a picture to"):
+    with pytest.raises(UsageError, match="expected to write a diagram to"):
         draw(overlay_from_text("a", 1).scot, tmp_path / "gone" / "overlay.svg")
 
 
