@@ -1,4 +1,4 @@
-"""What a publication may carry."""
+"""The values and payloads that a publication may carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL form: what it means, how it is printed, and what its errors say."""
+"""The SQL form: its meaning, its printed form and its errors."""
 
 from __future__ import annotations
 
