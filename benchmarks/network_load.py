@@ -15,10 +15,11 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from network_processes import Ears, Wrong
+from octopia.addresses import Address
 from octopia.content import Publication, parse_filter
 from octopia.errors import PeerError
 from octopia.link import Session
-from octopia.overlay.files import Address, Overlay
+from octopia.overlay.files import Overlay
 from octopia.protocol import Frame, Opening, Role, WireItem
 from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
 from octopia.runtime.process import run_brokers

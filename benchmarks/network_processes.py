@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from octopia.overlay.files import Address
+from octopia.addresses import Address
 from octopia.protocol import Opening, Role, WireItem
 from octopia.runtime.process import run_loop
 from octopia.wire import Reader, encode

@@ -1,4 +1,4 @@
-"""The matching index from its sources, whatever was compiled."""
+"""The matching index from its sources, even if it is compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Sources(importlib.abc.MetaPathFinder):
 
 @contextlib.contextmanager
 def plain_matching() -> Iterator[MatcherFactory]:
-    """Give the index as plain Python, beside the one that is installed."""
+    """Yield the index as plain Python, next to the installed one."""
     installed = {name: module for name, module in sys.modules.items() if name.startswith(PACKAGE)}
     finder = _Sources()
     for name in installed:
@@ -53,5 +53,5 @@ def plain_matching() -> Iterator[MatcherFactory]:
 
 
 def module_of(matchers: MatcherFactory) -> ModuleType:
-    """Return the module that an index comes from, installed or plain."""
+    """Return the module of an index, installed or plain."""
     return sys.modules[matchers.subscriptions.__module__]

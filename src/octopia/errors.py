@@ -3,32 +3,32 @@
 ::
 
     OctopiaError
-    ├── UsageError             you did wrong: the input cannot be used as it is
-    │   ├── InvalidFilter      a filter's text or tree, with the place in the text
+    ├── UsageError             the caller's mistake: the input is invalid
+    │   ├── InvalidFilter      an invalid filter, with the position in its text
     │   │   └── FilterTooLarge a filter beyond the limits
-    │   ├── InvalidPublication an attribute, a value or a payload that no publication may carry
-    │   ├── InvalidOverlay     a tree, a cluster count or a link that makes no overlay
-    │   │   └── UnknownBroker  a broker that the overlay does not have
+    │   ├── InvalidPublication an attribute, a value or a payload that a publication may not carry
+    │   ├── InvalidOverlay     a tree, a number of clusters or a link that is not part of a valid overlay
+    │   │   └── UnknownBroker  a broker that is not part of the overlay
     │   ├── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
-    │   ├── InvalidData        a table of data that is not there, or lacks columns
-    │   ├── MissingDependency  something that must be installed first
-    │   └── RequestRefused     a broker does not carry out what a client asks, with its reason
-    ├── PeerError              the peer did wrong
+    │   ├── InvalidData        a data table that is missing, or lacks columns
+    │   ├── MissingDependency  software that must be installed first
+    │   └── RequestRefused     a broker refused a client's request, with its reason
+    ├── PeerError              the peer's mistake
     │   ├── ProtocolViolation  a message that this link may not carry
-    │   ├── BadFrame           bytes from which no message can be made
-    │   └── ClosedByPeer       the other end closed the connection, with its reason
-    ├── NetworkError           nobody did wrong, but something did not come about
+    │   ├── BadFrame           bytes that cannot be decoded
+    │   └── ClosedByPeer       the peer closed the connection, with its reason
+    ├── NetworkError           nobody's mistake: an operation did not complete
     │   ├── Unavailable        no broker can be reached
-    │   ├── NotConfirmed       a request is not known to be in force everywhere in time
+    │   ├── NotConfirmed       a request was not confirmed in time
     │   ├── OutcomeUnknown     a publication may or may not have been accepted
-    │   ├── SlowSubscriber     a subscriber was cut off for being too slow, with the count of what it lost
-    │   └── JobFailed          a job of the pipeline, or some runs of a sweep, did not come to their end
-    └── InternalError          we did wrong
-        ├── InvariantBroken    what must always hold does not, with the broker's recent inputs
-        └── Stuck              a simulated overlay that is not at rest, but in which nothing happens any more
+    │   ├── SlowSubscriber     a subscriber was cut off because it was too slow, with the number of lost deliveries
+    │   └── JobFailed          a pipeline job, or some runs of a sweep, did not finish
+    └── InternalError          a bug in OctopiA
+        ├── InvariantBroken    a violated invariant, with the broker's recent inputs
+        └── Stuck              a simulated overlay that makes no progress but is not at rest
 
-A message is one sentence: what was expected, what came, and where. What a broker refuses to a client is not an
-exception but an effect (``octopia.protocol.messages.Refused``).
+A message is one sentence: what was expected, what was found, and where. A broker refuses a client's request by an
+effect, a ``Refused`` message, not by an exception.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ from collections.abc import Sequence
 
 
 class OctopiaError(Exception):
-    """The root of all errors that OctopiA raises."""
+    """The base class of all errors that OctopiA raises."""
 
 
 class UsageError(OctopiaError):
-    """The caller gave something that cannot be used as it is."""
+    """The caller passed invalid input."""
 
 
 class InvalidFilter(UsageError):
-    """A filter that cannot be read, or that no broker would take.
+    """An invalid filter.
 
-    ``text`` and ``position`` (0-based, in code points) are set where the filter came as text; ``expected`` lists what
-    could have stood there. ``str()`` then has three lines: the sentence, the text and a caret below the place.
+    ``text`` and ``position`` (0-based, in code points) are set if the filter was parsed from a text; ``expected`` lists
+    what the parser would have accepted. ``str()`` then has three lines: the sentence, the text and a caret below the
+    position.
     """
 
     def __init__(self, sentence: str, text: str = "", position: int | None = None, expected: Sequence[str] = ()):
@@ -70,11 +71,11 @@ class FilterTooLarge(InvalidFilter):
 
 
 class InvalidPublication(UsageError):
-    """A publication with a name, value or payload that is not allowed."""
+    """A publication with an invalid name, value or payload."""
 
 
 class InvalidOverlay(UsageError):
-    """A description from which no structured cyclic overlay can be made."""
+    """A description that does not give a structured cyclic overlay."""
 
 
 class UnknownBroker(InvalidOverlay):
@@ -86,19 +87,19 @@ class InvalidFile(UsageError):
 
 
 class InvalidData(UsageError):
-    """A table of data that is not there, lacks columns, or cannot be read as what it should be."""
+    """A data table that is missing, lacks columns or cannot be read."""
 
 
 class MissingDependency(UsageError):
-    """Something that OctopiA needs for this, and that is not installed."""
+    """Software that this operation needs is not installed."""
 
 
 class RequestRefused(UsageError):
-    """A broker refused what a client asked."""
+    """A broker refused a client's request."""
 
 
 class PeerError(OctopiaError):
-    """The other side of a link did wrong."""
+    """The peer of a link made a mistake."""
 
 
 class ProtocolViolation(PeerError):
@@ -106,11 +107,11 @@ class ProtocolViolation(PeerError):
 
 
 class BadFrame(PeerError):
-    """Bytes arrived that are no frame, or a frame with something in it that no peer may say."""
+    """Bytes arrived that are not a frame, or a frame with invalid contents."""
 
 
 class ClosedByPeer(PeerError):
-    """The other end closed the connection; ``code`` is for programs, ``reason`` for people."""
+    """The peer closed the connection; ``code`` is for programs, ``reason`` for people."""
 
     def __init__(self, code: str, reason: str = ""):
         super().__init__(code, reason)
@@ -122,7 +123,7 @@ class ClosedByPeer(PeerError):
 
 
 class NetworkError(OctopiaError):
-    """Something did not come about, though nobody did wrong."""
+    """An operation did not complete, without a mistake of the caller or the peer."""
 
 
 class Unavailable(NetworkError):
@@ -130,7 +131,7 @@ class Unavailable(NetworkError):
 
 
 class NotConfirmed(NetworkError):
-    """A subscription or advertisement was not confirmed in time; it stays in force as far as it got.
+    """A subscription or advertisement was not confirmed in time; it stays in force at the brokers it has reached.
 
     ``issued`` is the subscription or advertisement, to be used or withdrawn.
     """
@@ -145,11 +146,11 @@ class NotConfirmed(NetworkError):
 
 
 class OutcomeUnknown(NetworkError):
-    """The host broker lost its memory, or was lost, before it had acknowledged a publication."""
+    """The host broker restarted, or was lost, before it acknowledged a publication."""
 
 
 class SlowSubscriber(NetworkError):
-    """A subscriber was too slow; ``lost`` is how many deliveries it has lost."""
+    """A subscriber was too slow; ``lost`` is the number of deliveries it lost."""
 
     def __init__(self, sentence: str, lost: int):
         super().__init__(sentence, lost)
@@ -161,15 +162,15 @@ class SlowSubscriber(NetworkError):
 
 
 class JobFailed(NetworkError):
-    """A job of the pipeline did not come to its end; what was finished before is kept."""
+    """A pipeline job did not finish; its completed parts are kept."""
 
 
 class InternalError(OctopiaError):
-    """OctopiA itself did wrong."""
+    """A bug in OctopiA."""
 
 
 class InvariantBroken(InternalError):
-    """Something that must always hold does not; ``recent_inputs`` tells how it came about."""
+    """An invariant is violated; ``recent_inputs`` are the broker's inputs that led to it."""
 
     def __init__(self, sentence: str, recent_inputs: Sequence[str] = ()):
         super().__init__(sentence, tuple(recent_inputs))
@@ -183,14 +184,14 @@ class InvariantBroken(InternalError):
 
 
 class Stuck(InternalError):
-    """A simulated overlay that is not at rest, but in which nothing happens any more."""
+    """A simulated overlay makes no progress but is not at rest."""
 
 
 _EXCERPT = 100
 
 
 def _line_around(text: str, position: int) -> tuple[str, int]:
-    """Return the (possibly shortened) line of ``text`` that holds ``position``, and the column in it."""
+    """Return the line of ``text`` at ``position``, shortened if it is long, and the column in it."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = text[start:] if end < 0 else text[start:end]

@@ -1,9 +1,9 @@
-"""Names of brokers, clients and of what they issue.
+"""Identifiers of brokers, clients, advertisements, subscriptions and publications.
 
-Identifiers are immutable, hashable, ordered and picklable. A broker is named by its region and its cluster, the paper's
-B(b,3) being ``b.3``. Advertisements, subscriptions and publications are named by their host broker, its incarnation and
-a number, so that no name is ever used twice, not even by a broker that lost its memory. There are very many of them and
-they are part of no cycle, so that the garbage collector is told to leave them alone (``gc=False``).
+Identifiers are immutable, hashable, ordered and picklable. A broker is identified by its region and its cluster; the
+paper's B(b,3) is ``b.3``. Advertisements, subscriptions and publications are identified by their host broker, its
+incarnation and a number, so that no id is ever used twice, not even by a broker that restarts without memory. There are
+very many of them and they are never part of a cycle, so the garbage collector ignores them (``gc=False``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\.(0|[1-9][0-9]{0,5})\Z")
 
 
 class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
-    """A broker: the region (column) and the cluster (row) of the overlay where they cross.
+    """A broker: the intersection of a region (column) and a cluster (row) of the overlay.
 
     Brokers are ordered by region (code points), then by cluster (as a number).
     """
@@ -30,7 +30,7 @@ class BrokerId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_h
 
     @classmethod
     def parse(cls, text: str) -> BrokerId:
-        """Read the text form, ``b.3``."""
+        """Parse the text form, ``b.3``."""
         found = _BROKER.match(text)
         if not found:
             raise UnknownBroker(f"expected a broker as region.cluster, such as b.3, got {text!r}")
@@ -59,7 +59,7 @@ Peer: TypeAlias = BrokerId | ClientId
 
 
 class LinkKind(enum.StrEnum):
-    """What a link joins: brokers of one cluster, brokers of one region, or a broker and a client."""
+    """The kind of a link: between brokers of a cluster, between brokers of a region, or to a client."""
 
     ALINK = "alink"
     ILINK = "ilink"
@@ -67,7 +67,7 @@ class LinkKind(enum.StrEnum):
 
 
 class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
-    """An advertisement, named by the host broker of its publisher."""
+    """An advertisement, numbered by the host broker of its publisher."""
 
     host_broker: BrokerId
     incarnation: int
@@ -78,7 +78,7 @@ class AdvertisementId(msgspec.Struct, frozen=True, order=True, array_like=True, 
 
 
 class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
-    """A subscription, named by the host broker of its subscriber."""
+    """A subscription, numbered by the host broker of its subscriber."""
 
     host_broker: BrokerId
     incarnation: int
@@ -89,7 +89,7 @@ class SubscriptionId(msgspec.Struct, frozen=True, order=True, array_like=True, c
 
 
 class PublicationId(msgspec.Struct, frozen=True, order=True, array_like=True, cache_hash=True, gc=False):
-    """A publication, named by the host broker of its publisher."""
+    """A publication, numbered by the host broker of its publisher."""
 
     host_broker: BrokerId
     incarnation: int

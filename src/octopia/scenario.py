@@ -1,8 +1,8 @@
-"""Scenario files: an overlay and what happens on it, for every driver (the reference is ``docs/scenario-files.md``).
+"""Scenario files: an overlay and the events on it, for every driver (reference: ``docs/scenario-files.md``).
 
-A scenario is read whole and checked before anything runs: an unknown key, a filter that cannot be read or a broker that
-does not exist is an ``InvalidFile`` that names the place. What only a running broker can judge, such as a publication
-outside its advertisements, is left to it.
+A scenario is read and checked completely before anything runs: an unknown key, an invalid filter or an unknown broker
+raises ``InvalidFile`` with the place in the file. Checks that need a running broker, such as whether a publication
+conforms to its advertisements, are left to the broker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AS_IT_IS = LinkShape()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvertiseItem:
-    """A client advertises; ``id`` is its name in the scenario."""
+    """A client advertises; ``id`` is the name of the advertisement in the scenario."""
 
     client: str
     id: str
@@ -58,7 +58,7 @@ class SubscribeItem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnadvertiseItem:
-    """A client withdraws an advertisement by the name it has in the scenario."""
+    """A client withdraws an advertisement, by its name in the scenario."""
 
     client: str
     id: str
@@ -66,7 +66,7 @@ class UnadvertiseItem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnsubscribeItem:
-    """A client withdraws a subscription by the name it has in the scenario."""
+    """A client withdraws a subscription, by its name in the scenario."""
 
     client: str
     id: str
@@ -84,7 +84,7 @@ class PublishItem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkChange:
-    """What is now so about some links, each in one direction; None leaves a thing as it was."""
+    """New settings for directions of links; None leaves a setting unchanged."""
 
     directions: tuple[tuple[BrokerId, BrokerId], ...]
     verdict: Verdict | None = None
@@ -94,35 +94,35 @@ class LinkChange:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CrashItem:
-    """A broker dies with all that it knows."""
+    """A broker crashes and loses its state."""
 
     broker: BrokerId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RestartItem:
-    """A crashed broker starts again without memory; its clients reconnect and issue again what they had issued."""
+    """A crashed broker restarts without state; its clients reconnect, and advertise and subscribe again."""
 
     broker: BrokerId
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CutItem:
-    """A link carries nothing any more; its ends will notice the silence."""
+    """A link stops carrying anything; its ends detect the silence."""
 
     link: tuple[BrokerId, BrokerId]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HealItem:
-    """A link that was cut carries again."""
+    """A link that was cut works again."""
 
     link: tuple[BrokerId, BrokerId]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlowItem:
-    """A client takes at most ``rate`` publications a second from now on."""
+    """A client accepts at most ``rate`` publications per second from now on."""
 
     client: str
     rate: float
@@ -135,7 +135,7 @@ Item: TypeAlias = (
 
 
 class LinkModel(enum.StrEnum):
-    """How links are simulated: without sessions (they never fail), with them, or with them where faults need them."""
+    """The model of links: without sessions (never failing), with sessions, or with sessions if faults need them."""
 
     IDEAL = "ideal"
     SESSION = "session"
@@ -144,9 +144,9 @@ class LinkModel(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SimulatorSettings:
-    """The ``[simulator]`` table: what surrounds the brokers in virtual time.
+    """The ``[simulator]`` table: the environment of brokers in virtual time.
 
-    ``drop``, ``duplicate`` and ``reorder`` are probabilities that befall each frame below the sessions.
+    ``drop``, ``duplicate`` and ``reorder`` are the probabilities of these faults for each frame, below the sessions.
     """
 
     profile: str = "unit"
@@ -162,9 +162,9 @@ class SimulatorSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens: at its time, or, without one, after everything before it has settled.
+    """An event: at its time, or, without a time, after everything before it has settled.
 
-    ``at_ms`` counts from the moment when the events begin, ``after_ms`` from the last moment when all had settled.
+    ``at_ms`` counts from the start of the events, ``after_ms`` from the last moment when everything had settled.
     """
 
     item: Item
@@ -174,7 +174,7 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """A client, its host broker, and what it issues before the events begin."""
+    """A client, its host broker, and its advertisements and subscriptions before the events begin."""
 
     name: str
     broker: BrokerId
@@ -183,7 +183,7 @@ class ClientSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that a scenario file says."""
+    """The contents of a scenario file."""
 
     name: str
     overlay: Overlay
@@ -194,7 +194,7 @@ class Scenario:
     simulator: SimulatorSettings = dataclasses.field(default_factory=SimulatorSettings)
 
     def with_algorithm(self, algorithm: Algorithm) -> Scenario:
-        """Return the same scenario under another algorithm."""
+        """Return the same scenario with another algorithm."""
         return dataclasses.replace(self, routing=dataclasses.replace(self.routing, algorithm=algorithm))
 
 
@@ -204,12 +204,12 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def read_scenario(top: Table, name: str, directory: Path) -> Scenario:
-    """Read a scenario from the top table of a file that lies in ``directory``."""
+    """Read a scenario from the top table of a file in ``directory``."""
     return _Reader(top, directory).scenario(name)
 
 
 class _Reader:
-    """Reads one scenario; it remembers the ids that were given, since no two things may have the same."""
+    """Reads one scenario, and remembers the ids in it, which must be distinct."""
 
     def __init__(self, top: Table, directory: Path):
         self._top = top
@@ -244,7 +244,7 @@ class _Reader:
             return default
         profile = table.text("profile", default.profile)
         return SimulatorSettings(
-            # A profile's file is found from the scenario's folder, as an overlay's is.
+            # The path of a profile is relative to the scenario file, like that of an overlay.
             profile=str(self._directory / profile) if profile.endswith(".toml") else profile,
             seed=table.integer("seed", default.seed),
             links=table.choice("links", LinkModel, default.links),
@@ -259,7 +259,7 @@ class _Reader:
     def _client(self, table: Table) -> ClientSpec:
         name = table.text("name")
         if not name or name in self._numbers:
-            raise table.error(f'expected a name that no other client has, got "{name}"')
+            raise table.error(f'expected a unique, non-empty client name, got "{name}"')
         self._numbers[name] = 0
         broker = read_broker(table, "broker", self._overlay.scot)
         ordered = table.boolean("ordered", default=False)
@@ -291,7 +291,7 @@ class _Reader:
         flat: dict[str, Value] = {}
         for attribute, value in _flattened(attributes):
             if attribute in flat:
-                raise table.error(f'expected every attribute once, got "{attribute}" twice in publish')
+                raise table.error(f'expected every attribute once in publish, got "{attribute}" twice')
             flat[attribute] = value
         publication = _located(table, "publish", lambda: Publication(flat))
         return PublishItem(
@@ -347,12 +347,12 @@ class _Reader:
         return SubscribeItem(client, self._name(table, client, given), text, interest)
 
     def _name(self, table: Table, client: str, given: str | None) -> str:
-        """Return the id of the next thing that a client issues: the one ``given``, or the default."""
+        """Return the id of a client's next advertisement or subscription: the one ``given``, or the default."""
         number = self._numbers[client]
         self._numbers[client] += 1
         name = f"{client}/{number}" if given is None else given
         if name in self._places:
-            raise table.error(f'expected an id of its own, got "{name}", which {self._places[name]} has already')
+            raise table.error(f'expected a unique id, got "{name}", which is already used in {self._places[name]}')
         self._places[name] = table.place
         return name
 
@@ -407,12 +407,12 @@ def _verdict(table: Table) -> Verdict | None:
 def _probability(table: Table, key: str) -> float:
     value = table.number(key, 0.0, minimum=0)
     if value >= 1:
-        raise table.wrong(key, "a probability, from 0 to below 1")
+        raise table.wrong(key, "a probability of at least 0 and below 1")
     return value
 
 
 def _flattened(attributes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
-    """Yield the attributes of a publication; nested tables are dotted names."""
+    """Yield the attributes of a publication; the keys of nested tables become dotted names."""
     for key, value in attributes.items():
         if isinstance(value, dict) and value:
             yield from _flattened(value, f"{prefix}{key}.")
@@ -421,7 +421,7 @@ def _flattened(attributes: Mapping[str, Any], prefix: str = "") -> Iterator[tupl
 
 
 def _located(table: Table, key: str, read: Callable[[], _T]) -> _T:
-    """Read something, and let its error name the place in the file."""
+    """Call ``read``; add the place in the file to an error that it raises."""
     try:
         return read()
     except InvalidFile:

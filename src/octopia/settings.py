@@ -1,4 +1,4 @@
-"""How publications are routed: the ``[routing]`` table of overlay and scenario files."""
+"""Routing settings: the ``[routing]`` table of overlay and scenario files."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import enum
 
 
 class Algorithm(enum.StrEnum):
-    """Which broker runs, and how it routes."""
+    """The routing algorithm, which also determines the broker class."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
     TID_STATIC = "tid-static"
     TID_DYNAMIC = "tid-dynamic"
 
-    # A router is looked up for every publication, and the hash that enums have is a function in Python.
+    # A router is looked up for every publication, and the hash of an enum is a slow Python function.
     __hash__ = str.__hash__
 
     @property
     def is_tid(self) -> bool:
-        """Whether brokers route by tree ids, as the rival does."""
+        """True if brokers route by tree ids (TID), as the baseline does."""
         return self in (Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether publications may leave static paths where links are congested."""
+        """True if publications may leave static paths when links are congested."""
         return self in (Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC)
 
 
 class PathSelection(enum.StrEnum):
-    """How TID-based routing finds the other bound copies of a subscription."""
+    """The method by which TID-based routing finds the other bound copies of a subscription."""
 
     LINEAR = "linear"
     INDEXED = "indexed"
@@ -37,10 +37,10 @@ class PathSelection(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoutingSettings:
-    """What all brokers of an overlay agree on.
+    """The settings that all brokers of an overlay share.
 
-    ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5;
-    ``path_selection`` matters to TID-based routing only.
+    ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5; only
+    TID-based routing uses ``path_selection``.
     """
 
     algorithm: Algorithm = Algorithm.DYNAMIC

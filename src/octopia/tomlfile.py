@@ -1,10 +1,10 @@
-"""A strict reader of TOML files, for overlay and scenario files alike.
+"""A strict reader of TOML files, used for overlay, scenario and other files.
 
-``read_toml`` gives the top table of a file; its getters check types and limits, and name the place where something is
-wrong. A table remembers which keys it was asked for, so that ``finish`` can refuse all others: a misspelt key is an
-error and never silently ignored. Finishing a table finishes the tables that were taken from it.
+``read_toml`` returns the top table of a file. Its getters check types and limits, and raise errors that name the place.
+A table remembers the keys that were read, so that ``finish`` can refuse all others: a misspelt key is an error and
+never silently ignored. Finishing a table finishes the tables below it that were read.
 
-What the values mean is left to the callers.
+The callers interpret the values.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Required(enum.Enum):
 
 
 REQUIRED: Final = Required.REQUIRED
-"""In place of a default value: the key must be there."""
+"""In place of a default value: the key is required."""
 
 
 def read_toml(path: Path) -> Table:
-    """Read a TOML file."""
+    """Read a TOML file, and return its top table."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def _parse(text: str, name: str) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         raise InvalidFile(_syntax_error(str(error), text, name)) from None
     except RecursionError:
-        raise InvalidFile(f"{name}: expected TOML, got values that are nested too deep") from None
+        raise InvalidFile(f"{name}: expected TOML, got values that are nested too deeply") from None
     except ValueError as error:  # an integer with more digits than Python converts
         raise InvalidFile(f"{name}: expected TOML, got a number out of range ({error})") from None
 
@@ -64,7 +64,7 @@ _AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of do
 
 
 def _syntax_error(message: str, text: str, name: str) -> str:
-    """Move the place from the end of tomllib's message to its start, and find it where it says "end of document"."""
+    """Return tomllib's message with its place at the start, and "end of document" as a line and a column."""
     place = _AT.search(message)
     if place is None:
         return f"{name}: expected TOML, got: {message}"
@@ -74,14 +74,13 @@ def _syntax_error(message: str, text: str, name: str) -> str:
 
 
 class Table:
-    """One table of a file, with the place where it stands.
+    """One table of a file, with its place in the file.
 
-    A getter without a default raises ``InvalidFile`` where the key is missing; so does any getter on a value of another
-    type.
+    Getters raise ``InvalidFile`` for a value of another type, and for a missing key that has no default.
     """
 
     def __init__(self, values: Mapping[str, object], place: str, header: str = ""):
-        """Wrap ``values``; ``place`` begins every error, ``header`` is the dotted name within the file."""
+        """Wrap ``values``; errors begin with ``place``, and ``header`` is the dotted name within the file."""
         self.place = place
         self._values = values
         self._header = header
@@ -93,25 +92,25 @@ class Table:
         return iter(self._values)
 
     def has(self, key: str) -> bool:
-        """Tell whether the key is there."""
+        """Return whether the key exists."""
         self._asked[key] = None
         return key in self._values
 
     def raw(self, key: str, default: Default | Required = REQUIRED) -> object | Default:
-        """Return the value as TOML has it."""
+        """Return the value as ``tomllib`` reads it."""
         return self._values[key] if self.has(key) else self._default(key, default)
 
     def text(self, key: str, default: Default | Required = REQUIRED) -> str | Default:
-        """Return a text."""
+        """Return a string."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
         if not isinstance(value, str):
-            raise self.wrong(key, "a text")
+            raise self.wrong(key, "a string")
         return value
 
     def boolean(self, key: str, default: Default | Required = REQUIRED) -> bool | Default:
-        """Return true or false."""
+        """Return a boolean."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
@@ -127,7 +126,7 @@ class Table:
         minimum: int | None = None,
         maximum: int | None = None,
     ) -> int | Default:
-        """Return an integer within the limits, both inclusive."""
+        """Return an integer within inclusive limits."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
@@ -146,7 +145,7 @@ class Table:
         above: float | None = None,
         minimum: float | None = None,
     ) -> float | Default:
-        """Return a finite number ``above`` a limit (exclusive) or from a ``minimum`` on (inclusive)."""
+        """Return a finite number that is ``above`` a limit, or at least ``minimum``."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
@@ -158,22 +157,22 @@ class Table:
         return float(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; a list that is not there is empty."""
+        """Return a list of strings; it is empty if the key is missing."""
         value = self.raw(key, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self.wrong(key, "a list of texts")
+            raise self.wrong(key, "a list of strings")
         return tuple(value)
 
     def pair(self, key: str) -> tuple[str, str]:
-        """Return a list of exactly two texts."""
+        """Return a list of exactly two strings."""
         match self.raw(key):
             case [str(first), str(second)]:
                 return first, second
             case _:
-                raise self.wrong(key, "a list of two texts")
+                raise self.wrong(key, "a list of two strings")
 
     def choice(self, key: str, choices: type[Choice], default: Default | Required = REQUIRED) -> Choice | Default:
-        """Return the member of an enumeration that the text names."""
+        """Return the member of an enumeration with this value."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
@@ -183,7 +182,7 @@ class Table:
         return choices(value)
 
     def table(self, key: str) -> Table | None:
-        """Return a table, or None where there is none."""
+        """Return a table, or None if the key is missing."""
         value = self.raw(key, None)
         if value is None:
             return None
@@ -193,19 +192,19 @@ class Table:
         return self._take(Table(value, self._place_of(f"[{header}]"), header))
 
     def tables(self, key: str) -> list[Table]:
-        """Return an array of tables; one that is not there is empty."""
+        """Return an array of tables; it is empty if the key is missing."""
         value = self.raw(key, [])
         header = self._header_of(key)
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
             raise self.wrong(key, f"an array of tables, written [[{header}]]")
-        # A dotted name would not say which of them is meant, so names below a numbered table start anew.
+        # A dotted name would not tell the tables apart, so the names below a numbered table start again.
         return [
             self._take(Table(each, self._place_of(f"[[{header}]] number {number}")))
             for number, each in enumerate(value, start=1)
         ]
 
     def finish(self) -> None:
-        """Refuse the keys that nobody asked for, here and in the tables that were taken from here."""
+        """Raise ``InvalidFile`` for a key that was not read, here or in the tables below that were read."""
         known = sorted(self._asked)
         for key in self._values:
             if key not in self._asked:
@@ -216,11 +215,11 @@ class Table:
             taken.finish()
 
     def error(self, sentence: str) -> InvalidFile:
-        """Return the error that says ``sentence`` about this table."""
+        """Return an error about this table."""
         return InvalidFile(f"{self.place}: {sentence}")
 
     def wrong(self, key: str, expected: str, hint: str = "") -> InvalidFile:
-        """Return the error about the value of ``key``, which is not what was ``expected``."""
+        """Return an error about the value of ``key``, which is not what was ``expected``."""
         return self.error(f"expected {key} to be {expected}, got {describe(self._values.get(key))}{hint}")
 
     def _take(self, table: Table) -> Table:
@@ -232,7 +231,7 @@ class Table:
         return f"{self._header}.{bare}" if self._header else bare
 
     def _place_of(self, shown: str) -> str:
-        """Put the header of a table within this one after the file, in place of the header of this one."""
+        """Return the place of a table below this one, with its header in place of this one's."""
         return f"{self.place.removesuffix(f', [{self._header}]')}, {shown}"
 
     def _default(self, key: str, default: Default | Required) -> Default:
@@ -240,25 +239,25 @@ class Table:
             return default
         unknown = [each for each in self._values if each not in self._asked]
         slips = difflib.get_close_matches(key, unknown, n=1)
-        hint = f' (is "{slips[0]}" a slip?)' if slips else ""
+        hint = f' (is "{slips[0]}" a typo?)' if slips else ""
         raise self.error(f'expected the key "{key}", got none{hint}')
 
 
 def suggestion(given: object, known: list[str]) -> str:
-    """Return " (did you mean …?)" where ``given`` looks like one of ``known``, else nothing."""
+    """Return " (did you mean …?)" if ``given`` is similar to one of ``known``, else an empty string."""
     found = difflib.get_close_matches(str(given), known, n=1)
     return f' (did you mean "{found[0]}"?)' if found else ""
 
 
 def describe(value: object) -> str:
-    """Say in TOML's words what a value is, shortened."""
+    """Return a short description of a value in TOML terms."""
     match value:
         case bool():
             return "true" if value else "false"
         case int() | float():
             return _shortened(str(value))
         case str():
-            return f'the text "{_shortened(value)}"'
+            return f'the string "{_shortened(value)}"'
         case list():
             return "a list of tables" if value and all(isinstance(each, dict) for each in value) else "a list"
         case dict():

@@ -14,11 +14,12 @@ from processes import Process, free_ports
 from raw_client import PATIENCE_S, RawClient, address_of, run
 from rest import overlay_at_rest
 
+from octopia.addresses import Address
 from octopia.broker import BrokerSettings
 from octopia.content import parse_filter
 from octopia.ids import BrokerId
 from octopia.overlay import parse_tree
-from octopia.overlay.files import Address, overlay_from_text
+from octopia.overlay.files import overlay_from_text
 from octopia.overlay.scot import Scot
 from octopia.protocol.messages import AdvertiseRequest, Gap, SubscribeRequest
 from octopia.runtime.local import Overlay

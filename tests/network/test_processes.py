@@ -13,8 +13,9 @@ from load import OFFER
 from processes import free_ports
 from raw_client import RawClient, run
 
+from octopia.addresses import Address
 from octopia.errors import NetworkError
-from octopia.overlay.files import Address, load_overlay
+from octopia.overlay.files import load_overlay
 from octopia.protocol import Command, Verb
 from octopia.runtime.operating import ask
 

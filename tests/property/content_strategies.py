@@ -96,7 +96,7 @@ def predicates(
 
 
 def text_predicate(attribute: str, operator: Operator, text: str) -> Predicate:
-    """A predicate on texts, in the form that an empty operand has."""
+    """A predicate on strings, in its only form if the operand is empty."""
     if not text and operator in (Operator.SUFFIX, Operator.CONTAINS):
         return {Operator.SUFFIX: suffix, Operator.CONTAINS: contains}[operator](attribute, text)
     if not text:
@@ -143,6 +143,6 @@ def normalised(max_leaves: int = 6) -> st.SearchStrategy[Disjunction]:
 
 
 def publications(min_attributes: int = 1) -> st.SearchStrategy[Publication]:
-    """Publications with attributes and values from the pools of the predicates, infinities among them."""
+    """Publications with attributes and values from the pools of the predicates, including infinities."""
     carried = st.one_of(values, st.sampled_from((math.inf, -math.inf, 4, 0.5, "abd", "aabb")))
     return st.dictionaries(names, carried, min_size=min_attributes, max_size=len(NAMES)).map(Publication)

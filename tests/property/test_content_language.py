@@ -1,4 +1,4 @@
-"""Texts and trees: what is printed reads back, and no text brings the parser down."""
+"""Texts and trees: formatted trees parse back, and no text crashes the parser."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_text_with_one_change_parses_or_is_refused(tree: Expression, data: st.
 
 
 def check_parses_or_refuses(text: str) -> None:
-    """A text gives a tree that reads back, or an error that points into the text."""
+    """A text gives a tree that parses back, or an error that points into the text."""
     try:
         tree = parse_expression(text)
     except InvalidFilter as error:

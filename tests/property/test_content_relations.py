@@ -190,7 +190,7 @@ def test_intersects_and_covers_are_exact_for_numbers(one: Disjunction, other: Di
 
 
 def test_the_properties_are_not_empty() -> None:
-    """Count what the strategies bring, so that the properties above cannot pass by never being put to the test."""
+    """Count the cases that the strategies generate, so that the properties above cannot pass untested."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=600, database=None, derandomize=True, deadline=None)

@@ -1,4 +1,4 @@
-"""The laws of structured cyclic overlays on random trees, with plain networkx and the paper's Eq. 2 as second ways."""
+"""The laws of structured cyclic overlays on random trees, checked against plain networkx and the paper's Eq. 2."""
 
 import itertools
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId, LinkKind
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.scot import Scot
 from octopia.overlay.trees import Tree, parse_tree, region_names
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Join every region to an earlier one, then deal out the names at random."""
+    """Join every region to an earlier one, then assign the names at random."""
     size = draw(st.integers(1, 12))
     names = draw(st.permutations(list(itertools.islice(region_names(), size))))
     parents = [draw(st.integers(0, each - 1)) for each in range(1, size)]

@@ -45,8 +45,8 @@ from octopia.scenario import (
 )
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.checkers import Ledger
-from octopia.simulator.run import Run, run_scenario
 from octopia.simulator.links import FaultyLinks
+from octopia.simulator.run import Run, run_scenario
 
 PHASES = 3
 PHASE_MS = 4000.0

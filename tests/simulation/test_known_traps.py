@@ -34,8 +34,8 @@ from octopia.protocol.messages import (
 )
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
-from octopia.simulator.profiles import UNIT
 from octopia.simulator.links import FaultyLinks
+from octopia.simulator.profiles import UNIT
 from octopia.simulator.world import Environment, World
 
 at = BrokerId.parse

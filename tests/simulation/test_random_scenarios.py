@@ -33,8 +33,8 @@ from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Message
 from octopia.scenario import AdvertiseItem, Event, Item, LinkChange, LinkModel, PublishItem, SubscribeItem
 from octopia.settings import Algorithm
-from octopia.simulator.run import Run, run_scenario
 from octopia.simulator.links import FaultyLinks
+from octopia.simulator.run import Run, run_scenario
 
 ROOT = Path(__file__).parents[2]
 

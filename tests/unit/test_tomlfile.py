@@ -67,28 +67,28 @@ def test_missing_required_key(getter: str):
 
 
 def test_missing_key_points_at_the_slip():
-    assert refused(Table({"tre": "a-b"}, "f").text, "tree") == 'f: expected the key "tree", got none (is "tre" a slip?)'
+    assert refused(Table({"tre": "a-b"}, "f").text, "tree") == 'f: expected the key "tree", got none (is "tre" a typo?)'
 
 
 @pytest.mark.parametrize(
     ("getter", "value", "message"),
     [
-        ("text", 3, "expected key to be a text, got 3"),
-        ("text", True, "expected key to be a text, got true"),
+        ("text", 3, "expected key to be a string, got 3"),
+        ("text", True, "expected key to be a string, got true"),
         ("integer", True, "expected key to be an integer, got true"),
         ("integer", 3.0, "expected key to be an integer, got 3.0"),
-        ("integer", "3", 'expected key to be an integer, got the text "3"'),
+        ("integer", "3", 'expected key to be an integer, got the string "3"'),
         ("number", False, "expected key to be a finite number, got false"),
         ("number", float("nan"), "expected key to be a finite number, got nan"),
         ("number", float("-inf"), "expected key to be a finite number, got -inf"),
         ("number", 10**400, "expected key to be a finite number, got 1000"),
         ("number", [], "expected key to be a finite number, got a list"),
         ("boolean", 1, "expected key to be true or false, got 1"),
-        ("texts", "a", 'expected key to be a list of texts, got the text "a"'),
-        ("texts", ["a", 1], "expected key to be a list of texts, got a list"),
-        ("pair", ["a"], "expected key to be a list of two texts, got a list"),
-        ("pair", ["a", 1], "expected key to be a list of two texts, got a list"),
-        ("pair", "ab", 'expected key to be a list of two texts, got the text "ab"'),
+        ("texts", "a", 'expected key to be a list of strings, got the string "a"'),
+        ("texts", ["a", 1], "expected key to be a list of strings, got a list"),
+        ("pair", ["a"], "expected key to be a list of two strings, got a list"),
+        ("pair", ["a", 1], "expected key to be a list of two strings, got a list"),
+        ("pair", "ab", 'expected key to be a list of two strings, got the string "ab"'),
         ("table", [{}], "expected key to be a table, got a list of tables"),
         ("tables", {}, "expected key to be an array of tables, written [[key]], got a table"),
         ("tables", [1], "expected key to be an array of tables, written [[key]], got a list"),
@@ -110,7 +110,7 @@ def test_limits():
 
 def test_choice_lists_the_choices_and_suggests_one():
     sentence = refused(Table({"colour": "gren"}, "here").choice, "colour", Colour)
-    assert sentence == 'here: expected colour to be one of red, green, got the text "gren" (did you mean "green"?)'
+    assert sentence == 'here: expected colour to be one of red, green, got the string "gren" (did you mean "green"?)'
     assert "got 1" in refused(Table({"colour": 1}, "here").choice, "colour", Colour)
 
 

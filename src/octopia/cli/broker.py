@@ -111,7 +111,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _check_local(overlay: Overlay) -> None:
-    elsewhere = {address.host for address in overlay.addresses.values()} - {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
+    here = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::")
+    elsewhere = {address.host for address in overlay.addresses.values()}.difference(here)
     if elsewhere:
         raise UsageError(
             f"expected an overlay whose brokers are all on this machine, got {', '.join(sorted(elsewhere))}; "

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from octopia.addresses import Address
 from octopia.cli.output import console, print_json
 from octopia.client.urls import find_addresses
 from octopia.errors import UsageError
-from octopia.overlay.files import Address
 from octopia.protocol import Command, Verb
 from octopia.runtime.operating import ask
 
@@ -52,7 +52,7 @@ def throttle(
     if not colon:
         raise UsageError(f"expected a link as FROM:TO, such as b.3:b.0, got {ends!r}")
     directions = [(source, target), (target, source)] if both else [(source, target)]
-    shaped = asyncio.run(_throttle(_address(url), directions, rate, delay_ms))
+    shaped = asyncio.run(_throttle(find_addresses(url)[0], directions, rate, delay_ms))
     if as_json:
         print_json(shaped)
         return
@@ -75,8 +75,3 @@ def _describe(shape: dict[str, Any]) -> str:
     rate = f"{shape['rate']:g} publications a second" if shape["rate"] else "no limit"
     delay = f", {shape['delay_ms']:g} ms" if shape["delay_ms"] else ""
     return rate + delay
-
-
-def _address(url: str | None) -> Address:
-    anybody = find_addresses(url)[0]
-    return Address(anybody.host, anybody.port)

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from octopia.errors import UsageError
 from octopia.ids import BrokerId
+from octopia.overlay.column_order import column_order
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
-from octopia.overlay.layout import column_order
 from octopia.overlay.scot import Link, Scot
 
 app = typer.Typer(no_args_is_help=True, help="Look at overlays: their clusters, regions, brokers and links.")
@@ -48,7 +48,7 @@ def show(
     """Show the brokers of an overlay, clusters as rows and regions as columns."""
     found = find_overlay(overlay, clusters)
     if out is not None:
-        from octopia.overlay.drawing import draw
+        from octopia.overlay.diagrams import draw
 
         draw(found.scot, out, title=found.name)
     if as_json:

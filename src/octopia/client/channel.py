@@ -22,9 +22,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
+from octopia.addresses import Address
 from octopia.client.dialling import backoff_s, connect_to, explain, is_final, silence
 from octopia.client.outbox import Outbox
-from octopia.client.urls import Address
 from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
 from octopia.link import Session
 from octopia.protocol import Ack, CloseCode, Frame, Hello, Item, Opening, Role, WireItem

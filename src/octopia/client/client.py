@@ -19,12 +19,13 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, assert_never
 
+from octopia.addresses import Address
 from octopia.client.channel import Channel
 from octopia.client.outbox import Outbox
 from octopia.client.publishing import Attributes, Publishable, Publishing, to_publication
 from octopia.client.requests import Request, Requests
 from octopia.client.subscriptions import Advertisement, Callback, OnGap, Received, Subscription, call
-from octopia.client.urls import Address, find_addresses
+from octopia.client.urls import find_addresses
 from octopia.content import Disjunction, Publication, parse_filter
 from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
 from octopia.protocol import MessageKind, Opening, Overflow, Role

@@ -7,7 +7,7 @@ import random
 import socket
 from collections.abc import Callable
 
-from octopia.client.urls import Address
+from octopia.addresses import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError, ProtocolViolation, Unavailable
 from octopia.protocol import CloseCode
 from octopia.transport import Connection

@@ -1,35 +1,22 @@
-"""Where brokers are: ``octopia://host:port/broker``, of which all but the host may be left out."""
+"""URLs of brokers: ``octopia://host:port/broker``; only the host is required."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from octopia.errors import UnknownBroker, UsageError
 from octopia.ids import BrokerId
-from octopia.transport.settings import DEFAULT_PORT
 
 SCHEME = "octopia"
 VARIABLE = "OCTOPIA_URL"
-DEFAULT_URL = f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens, and which one it must be; empty means any."""
-
-    host: str
-    port: int = DEFAULT_PORT
-    broker: str = ""
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+DEFAULT_URL = f"{SCHEME}://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
-    """Read one URL or several; without any, those of OCTOPIA_URL (with commas between them), or the default."""
+    """Parse one or several URLs; the default is OCTOPIA_URL (separated by commas), then the local broker."""
     if urls is None:
         urls = os.environ.get(VARIABLE) or DEFAULT_URL
     if isinstance(urls, str):
@@ -40,7 +27,7 @@ def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
 
 
 def parse_url(url: str) -> Address:
-    """Read one URL."""
+    """Parse one URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -51,7 +38,7 @@ def parse_url(url: str) -> Address:
     if not parts.hostname:
         raise _refusal(url, "it names no host")
     if port == 0 or parts.username is not None or parts.query or parts.fragment:
-        raise _refusal(url, "it may have a host, a port from 1 to 65535 and a broker, and nothing else")
+        raise _refusal(url, "only a host, a port from 1 to 65535 and a broker are allowed")
     return Address(parts.hostname, port or DEFAULT_PORT, _broker(url, parts.path.strip("/")))
 
 

@@ -1,8 +1,8 @@
 """Content: publications, filters, the relations between them, and the filter language.
 
 This is the bottom layer, and pure: values in, values out. ``parse_filter`` turns a text into the normal form (a
-``Disjunction``) that brokers store; ``matches``, ``conforms``, ``intersects`` and ``covers`` are all that routing asks
-of it. Everything is immutable, hashable and picklable.
+``Disjunction``) that brokers store. Routing needs only the relations ``matches``, ``conforms``, ``intersects`` and
+``covers``. Everything is immutable, hashable and picklable.
 """
 
 from octopia.content.expressions import (

@@ -1,10 +1,10 @@
-"""Which values can satisfy several predicates on one attribute.
+"""The values that can satisfy several predicates on one attribute.
 
-This is the reasoning below ``intersects`` and ``covers``. ``possible`` may say yes where no value exists (string
-patterns against each other), but never says no where one does: a wrong no would lose publications. It knows three ways
-to say no. No value of the type can satisfy one of the predicates. A finite number of candidates is left (from =, IN,
-booleans, or a range shrunk to a point), and none passes all the predicates. Or the range is empty, or lies within a
-negated prefix, or the texts contradict each other.
+``intersects`` and ``covers`` are built on this. ``possible`` may say yes although no value exists (for two string
+patterns), but never says no although one does: a wrong no would lose publications. It says no in three cases: no value
+of the type can satisfy one of the predicates; or the number of candidates is finite (from =, IN, booleans, or a range
+of a single point) and none satisfies all predicates; or the range is empty, lies within a negated prefix, or the string
+predicates contradict each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from octopia.content.values import Value, ValueType, value_type
 
 
 def satisfiable(predicates: Sequence[Predicate]) -> bool:
-    """Tell whether a present attribute may satisfy all the predicates; never wrongly no."""
+    """Return whether a present attribute may satisfy all predicates; False is always right."""
     finite = _finite(predicates)
     if finite:
         return _some_passes(finite, predicates)
@@ -28,15 +28,15 @@ def satisfiable(predicates: Sequence[Predicate]) -> bool:
 
 
 def implied(predicate: Predicate, given: Sequence[Predicate]) -> bool:
-    """Tell whether the predicate is true of every value of which the given ones are; never wrongly yes.
+    """Return whether the predicate is true of every value that satisfies the given ones; True is always right.
 
-    The attribute is there: what is given has at least one predicate that is not ABSENT.
+    The attribute is present: at least one of the given predicates is not ABSENT.
     """
     return not any(possible((*given, failure), kind) for kind in ValueType for failure in _failures(predicate, kind))
 
 
 def possible(predicates: Sequence[Predicate], kind: ValueType) -> bool:
-    """Tell whether some value of this type may satisfy all the predicates; never wrongly no."""
+    """Return whether some value of this type may satisfy all predicates; False is always right."""
     if any(kind not in each.value_types for each in predicates):
         return False
     if kind is ValueType.BOOLEAN:
@@ -51,7 +51,7 @@ def possible(predicates: Sequence[Predicate], kind: ValueType) -> bool:
 
 
 def _finite(predicates: Sequence[Predicate]) -> tuple[Value, ...]:
-    """Return the only values that can satisfy the predicates, where an equality or IN names them."""
+    """Return the only values that can satisfy the predicates, if an equality or IN lists them."""
     for each in predicates:
         if each.operator is Operator.EQ:
             return (scalar(each),)
@@ -65,9 +65,9 @@ def _some_passes(candidates: Sequence[Value], predicates: Sequence[Predicate]) -
 
 
 def _failures(predicate: Predicate, kind: ValueType) -> tuple[Predicate, ...]:
-    """Return predicates of which one is true exactly of those values of this type of which the given one is not.
+    """Return predicates that together are true of exactly the values of this type that the given one does not accept.
 
-    Not true means false or unknown, so a plain negation will not do where the predicate knows other types.
+    The given predicate may be false or unknown of them, so its negation is not enough if it accepts other types.
     """
     if predicate.operator is Operator.EXISTS:
         return ()
@@ -83,8 +83,8 @@ def _failures(predicate: Predicate, kind: ValueType) -> tuple[Predicate, ...]:
 class _Span:
     """A range of numbers, or of strings by code point.
 
-    ``low`` is (bound, is open) and ``high`` is (bound, is closed), so that of two lower bounds the greater one, and of
-    two upper bounds the lesser one, is the stricter. There is no greatest string, so ``high`` may be missing.
+    ``low`` is (bound, is open) and ``high`` is (bound, is closed), so that the stricter of two lower bounds is the
+    greater, and the stricter of two upper bounds the lesser. There is no greatest string, so ``high`` may be None.
     """
 
     low: tuple[Any, bool]
@@ -113,7 +113,7 @@ class _Span:
 
 
 def _are_neighbours(low: Any, high: Any) -> bool:
-    """Tell whether no integer and no double lies between two numbers, or no string between two strings."""
+    """Return whether no integer or double lies between two numbers, or no string between two strings."""
     if isinstance(low, str):
         return bool(high == low + "\0")
     above = float(low)
@@ -129,7 +129,7 @@ _WIDEST = {
 
 
 def _span(predicates: Sequence[Predicate], kind: ValueType) -> _Span:
-    """Return the narrowest range that the predicates leave, whose operands are all of this type."""
+    """Return the narrowest range that satisfies the predicates, whose operands are all of this type."""
     span = _WIDEST[kind]
     for each in predicates:
         match each.operator:
@@ -153,18 +153,18 @@ def _span(predicates: Sequence[Predicate], kind: ValueType) -> _Span:
 
 def _prefix_span(prefix: str) -> _Span:
     """Return the range that holds exactly the strings with this prefix."""
-    # The first string behind them ends in the next character; behind the last character of all there is none.
+    # The first string after them ends in the next character; the last code point has no next one.
     stem = prefix.rstrip("\U0010ffff")
     if not stem:
         return _Span((prefix, False), None)
     following = ord(stem[-1]) + 1
-    # Surrogates are no characters.
+    # Surrogates are not characters.
     successor = chr(0xE000 if following == 0xD800 else following)
     return _Span((prefix, False), (stem[:-1] + successor, False))
 
 
 def _texts_contradict(predicates: Sequence[Predicate], span: _Span) -> bool:
-    """Tell whether a negated text predicate excludes what another one demands."""
+    """Return whether a negated string predicate excludes what another predicate requires."""
     suffixes = _operands(predicates, Operator.SUFFIX)
     parts = suffixes + _operands(predicates, Operator.PREFIX) + _operands(predicates, Operator.CONTAINS)
     patterns = _operands(predicates, Operator.LIKE)

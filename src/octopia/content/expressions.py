@@ -1,9 +1,9 @@
-"""Expressions: what people write, any AND, OR and NOT of predicates, and their normal form.
+"""Expressions: filters as written, with any nesting of AND, OR and NOT, and their normal form.
 
 Evaluation follows SQL's three-valued logic. The normal form moves NOT to the leaves and distributes AND over OR.
-Kleene's logic allows both steps, and the negation of a predicate is true exactly where the predicate is false, so that
-the normal form matches exactly the publications of which the expression is true. (Where the expression is false and
-where it is unknown is not kept apart, since neither matches.) The size is bounded while distributing, not afterwards.
+Kleene's logic allows both steps, and the negation of a predicate is true exactly if the predicate is false. So the
+normal form matches exactly the publications of which the expression is true. (It does not distinguish false from
+unknown, since neither matches.) The size is checked while distributing, not afterwards.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FALSE = Constant(False)
 
 
 def evaluate(expression: Expression, attributes: Mapping[str, Value]) -> bool | None:
-    """Answer true, false or unknown (None) of a publication's attributes, straight from the tree."""
+    """Return whether the expression is true of a publication's attributes; None is unknown."""
     check_size(expression)
     return _evaluate(expression, attributes)
 
@@ -100,25 +100,27 @@ def _decide(answers: Iterable[bool | None], deciding: bool) -> bool | None:
 
 
 def normalise(expression: Expression) -> Disjunction:
-    """Return the disjunction of filters that matches exactly where the expression is true."""
+    """Return the disjunction of filters that matches exactly if the expression is true."""
     check_size(expression)
     return Disjunction(tuple(Filter(each) for each in _distribute(expression, negated=False)))
 
 
 def to_expression(interest: Disjunction) -> Expression:
-    """Return the expression that a normal form stands for."""
+    """Return a normal form as an expression."""
     return _join(Or, [_join(And, each.predicates, TRUE) for each in interest.filters], FALSE)
 
 
 def check_size(expression: Expression) -> None:
-    """Refuse a tree that is too deep or too large, before any recursion goes into it."""
+    """Raise ``FilterTooLarge`` for a tree that is too deep or too large, before any recursion."""
     level: list[Expression] = [expression]
     nodes = 0
     for _ in range(FILTER_DEPTH_MAX + 1):
         nodes += len(level)
-        # A subtree that is used many times counts as often, because that is how often it would be walked.
+        # A subtree that occurs several times counts each time, because it would be walked each time.
         if nodes > EXPRESSION_NODES_MAX:
-            raise FilterTooLarge(f"expected at most {EXPRESSION_NODES_MAX} nodes in an expression, got more")
+            raise FilterTooLarge(
+                f"expected at most {EXPRESSION_NODES_MAX} nodes in an expression, got more: split the filter"
+            )
         level = [below for each in level for below in _operands(each)]
         if not level:
             return
@@ -131,7 +133,7 @@ _NEVER: tuple[_Conjunction, ...] = ()
 
 
 def _distribute(expression: Expression, negated: bool) -> tuple[_Conjunction, ...]:
-    """Return the conjunctions of which one is true exactly where the expression is true (false, if negated)."""
+    """Return conjunctions whose OR is true exactly if the expression is true (if negated: false)."""
     match expression:
         case Predicate():
             return tuple((each,) for each in (negate(expression) if negated else (expression,)))
@@ -154,11 +156,11 @@ def _product(left: tuple[_Conjunction, ...], right: tuple[_Conjunction, ...]) ->
 
 
 def _bounded(conjunctions: Iterable[_Conjunction]) -> tuple[_Conjunction, ...]:
-    """Drop repeated conjunctions, and stop at the first one beyond the limits."""
+    """Drop repeated conjunctions, and raise ``FilterTooLarge`` at the first one beyond the limits."""
     distinct: dict[frozenset[Predicate], _Conjunction] = {}
     for conjunction in conjunctions:
         if not conjunction:
-            # TRUE OR anything is TRUE, even where the rest is unknown.
+            # TRUE OR anything is TRUE, even if the rest is unknown.
             return _ALWAYS
         check_predicate_count(len(conjunction))
         distinct.setdefault(frozenset(conjunction), conjunction)

@@ -1,8 +1,8 @@
 """Filters and disjunctions: the normal form in which interests are stored, compared and matched.
 
 A filter is a conjunction of predicates; the empty one is TRUE. A disjunction is an OR of filters; the empty one is
-FALSE. Subscriptions and advertisements are disjunctions. Both are checked against the limits when they are built, so
-that one which came over the wire is as small as one that came from a text.
+FALSE. Subscriptions and advertisements are disjunctions. Both are checked against the limits when they are built,
+whether they come from a text or over the wire.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from octopia.content.evaluation import Test
 from octopia.content.limits import DISJUNCTION_FILTERS_MAX, FILTER_PREDICATES_MAX
+from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
+from octopia.content.publications import Publication
 from octopia.content.values import Value
 from octopia.errors import FilterTooLarge
 
 
 class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
-    """A conjunction of predicates; with none it is true of every publication.
+    """A conjunction of predicates; with none it matches every publication.
 
-    The struct has a ``__dict__`` for what is derived from the predicates; it is neither encoded nor pickled.
+    The struct has a ``__dict__`` for cached properties; it is neither encoded nor pickled.
     """
 
     predicates: tuple[Predicate, ...] = ()
@@ -32,7 +33,7 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
 
     @functools.cached_property
     def tests(self) -> tuple[tuple[str, Test], ...]:
-        """Each predicate as an attribute and the test of its value, ready for matching."""
+        """The attribute and the test of each predicate."""
         return tuple((each.attribute, each.test) for each in self.predicates)
 
     @functools.cached_property
@@ -42,20 +43,20 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
 
     @functools.cached_property
     def tests_by_attribute(self) -> Mapping[str, tuple[Test, ...]]:
-        """The tests of each attribute's value."""
+        """The tests by attribute."""
         return {name: tuple(each.test for each in predicates) for name, predicates in self.by_attribute.items()}
 
     @functools.cached_property
     def required(self) -> Mapping[str, tuple[Predicate, ...]]:
-        """The predicates that need their attribute to be there (all but ABSENT), by attribute."""
+        """The predicates that require their attribute (all but ABSENT), by attribute."""
         return group_by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)
 
     def attributes(self) -> tuple[str, ...]:
-        """Return the attributes that the filter mentions, each once, in its order."""
+        """Return the distinct attributes of the filter, in its order."""
         return tuple(self.by_attribute)
 
     def matches(self, attributes: Mapping[str, Value]) -> bool:
-        """Tell whether every predicate is true of a publication's attributes."""
+        """Return whether every predicate is true of a publication's attributes."""
         get = attributes.get
         for attribute, test in self.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
             if not test(get(attribute)):
@@ -64,26 +65,55 @@ class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
 
 
 class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
-    """An OR of filters; with none it is true of no publication."""
+    """An OR of conjunctions: the whole of a filter text, in normal form. With none it matches no publication.
+
+    This is the filter that programs see, as ``octopia.Filter``::
+
+        wanted = octopia.Filter.parse("symbol = 'IBM' AND price > 100")
+        wanted.matches({"symbol": "IBM", "price": 101})  # True
+        str(wanted)  # "symbol = 'IBM' AND price > 100"
+    """
 
     filters: tuple[Filter, ...] = ()
 
     def __post_init__(self) -> None:
         check_filter_count(len(self.filters))
 
+    @classmethod
+    def parse(cls, text: str) -> Disjunction:
+        """Read a filter in either text form; raise ``InvalidFilter`` with the position of what is wrong."""
+        from octopia.content.language import parse_filter  # The language is built on this module.
+
+        return parse_filter(text)
+
+    def __str__(self) -> str:
+        """Return the normal form as SQL text."""
+        from octopia.content.expressions import to_expression
+        from octopia.content.formatting import show_expression
+
+        return show_expression(to_expression(self))
+
+    def matches(self, publication: Publication | Mapping[str, Value]) -> bool:
+        """Return whether the filter is true of a publication, or of one with these attributes.
+
+        Attributes that no publication may carry raise ``InvalidPublication``.
+        """
+        checked = publication if isinstance(publication, Publication) else Publication(publication)
+        return any(each.matches(checked.attributes) for each in self.filters)
+
     def attributes(self) -> tuple[str, ...]:
-        """Return the attributes that any filter mentions, each once, in their order."""
+        """Return the distinct attributes of all filters, in their order."""
         return tuple(dict.fromkeys(name for each in self.filters for name in each.attributes()))
 
 
 def check_predicate_count(count: int) -> None:
-    """Refuse more predicates than one filter may have."""
+    """Raise ``FilterTooLarge`` for more predicates than one filter may have."""
     if count > FILTER_PREDICATES_MAX:
         raise FilterTooLarge(f"expected at most {FILTER_PREDICATES_MAX} predicates in a filter, got {count}")
 
 
 def check_filter_count(count: int) -> None:
-    """Refuse more filters than one disjunction may have."""
+    """Raise ``FilterTooLarge`` for more filters than one disjunction may have."""
     if count > DISJUNCTION_FILTERS_MAX:
         raise FilterTooLarge(f"expected at most {DISJUNCTION_FILTERS_MAX} filters in the normal form, got {count}")
 

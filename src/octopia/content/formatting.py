@@ -1,7 +1,7 @@
-"""Printing expressions in the SQL form, so that they read back as the same tree.
+"""Formatting of expressions as SQL text that parses back to the same tree.
 
-Parentheses stand where the tree has a nesting that precedence alone would not give, and nowhere else. LIKE is printed
-with ESCAPE only where a literal % or _ is in the pattern; without ESCAPE a backslash is a character like any other.
+Parentheses are printed only where the tree has a nesting that precedence alone would not give. LIKE gets an ESCAPE only
+if a literal % or _ is in the pattern; without ESCAPE a backslash is an ordinary character.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ _Writer: TypeAlias = Callable[[Value], str]
 
 
 def format_sql(expression: Expression) -> str:
-    """Print an expression in the SQL form; infinities are refused, having no literal."""
+    """Return an expression as SQL text; raise ``InvalidFilter`` for infinities, which have no literal."""
     check_size(expression)
-    return _format(expression)
+    return _format(expression, format_value)
 
 
-def describe_predicate(predicate: Predicate) -> str:
-    """Return a predicate for people to read, whatever its operand."""
-    return _format_predicate(predicate, show_value)
+def show_expression(expression: Expression) -> str:
+    """Return an expression for people to read; unlike ``format_sql`` it refuses no value."""
+    return _format(expression, show_value)
 
 
-def _format(expression: Expression) -> str:
+def _format(expression: Expression, write: _Writer) -> str:
     match expression:
         case Predicate():
-            return _format_predicate(expression, format_value)
+            return _format_predicate(expression, write)
         case Constant(value):
-            return format_value(value)
+            return write(value)
         case And(operands):
-            return " AND ".join(_nested(each, (And, Or)) for each in operands)
+            return " AND ".join(_nested(each, (And, Or), write) for each in operands)
         case Or(operands):
-            return " OR ".join(_nested(each, (Or,)) for each in operands)
+            return " OR ".join(_nested(each, (Or,), write) for each in operands)
         case Not(Predicate(operator=Operator.BETWEEN) as predicate):
-            return _format_between(predicate, "NOT BETWEEN", format_value)
+            return _format_between(predicate, "NOT BETWEEN", write)
         case Not(operand):
-            return f"NOT {_nested(operand, (And, Or))}"
+            return f"NOT {_nested(operand, (And, Or), write)}"
         case _:
             assert_never(expression)
 
 
-def _nested(expression: Expression, looser: tuple[type[And] | type[Or], ...]) -> str:
-    """Print an operand, in parentheses where its own operator would not stay within it."""
-    text = _format(expression)
+def _nested(expression: Expression, looser: tuple[type[And] | type[Or], ...], write: _Writer) -> str:
+    """Return an operand, in parentheses if its operator binds less tightly than the one around it."""
+    text = _format(expression, write)
     return f"({text})" if isinstance(expression, looser) else text
 
 
@@ -83,7 +83,7 @@ def _format_pattern(pieces: tuple[Piece, ...]) -> str:
 
 
 def _pieces(predicate: Predicate) -> tuple[Piece, ...]:
-    """Return the pattern that LIKE needs to say what the predicate says."""
+    """Return the LIKE pattern that is equivalent to the predicate."""
     text = str(predicate.operand)
     match predicate.operator:
         case Operator.PREFIX | Operator.NOT_PREFIX:

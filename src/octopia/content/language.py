@@ -1,7 +1,7 @@
-"""The filter language: texts in, trees out, and back.
+"""The filter language: parsing texts into trees, and formatting trees as texts.
 
-``parse_expression(format_expression(tree)) == tree`` for every tree whose text is within the limits on texts. Printing
-does not look at those limits: a large normal form can be shown although its text would not be taken back.
+``parse_expression(format_expression(tree)) == tree`` for every tree whose text is within the limits on texts.
+Formatting does not check these limits: a large normal form can be printed although its text would not be accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TextForm(enum.Enum):
 
 
 def parse_expression(text: str) -> Expression:
-    """Parse a filter in either form; tuples are recognised by their leading bracket."""
+    """Parse a filter in either form; a text that starts with a bracket is in the tuple form."""
     check_text(text)
     return parse_tuples(text) if text.lstrip(" \t\r\n\f").startswith("[") else parse_sql(text)
 
@@ -35,11 +35,11 @@ def parse_filter(text: str) -> Disjunction:
 
 
 def format_expression(expression: Expression, form: TextForm = TextForm.SQL) -> str:
-    """Print an expression; what the form cannot say is refused with InvalidFilter."""
+    """Return the text of an expression; raise ``InvalidFilter`` if the form cannot express it."""
     check_size(expression)
     return format_tuples(expression) if form is TextForm.TUPLES else format_sql(expression)
 
 
 def format_filter(interest: Disjunction, form: TextForm = TextForm.SQL) -> str:
-    """Print a normal form."""
+    """Return the text of a normal form."""
     return format_expression(to_expression(interest), form)

@@ -1,4 +1,4 @@
-"""Names and values as they stand in a filter's text."""
+"""Names and values in filter texts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from octopia.content.values import PLAIN_NAME, Value
 from octopia.errors import InvalidFilter
 
 KEYWORDS = ("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE")
-"""The words that are no attribute names unless quoted, in any case."""
+"""The words, in any case, that must be quoted to be attribute names."""
 
 
 def format_value(value: Value) -> str:
-    """Return the literal of a value, which reads back as the same value of the same Python type."""
+    """Return the literal of a value, which parses to the same value of the same Python type."""
     if isinstance(value, float) and math.isinf(value):
-        raise InvalidFilter(f"expected a value that has a literal, got {value}: infinities have none")
+        raise InvalidFilter(f"expected a finite number, got {value}: infinities cannot be written in a filter text")
     return show_value(value)
 
 
 def show_value(value: Value) -> str:
-    """Return a value for people to read; unlike ``format_value`` it refuses none."""
+    """Return a value for people to read; unlike ``format_value`` it accepts infinities."""
     if isinstance(value, str):
         return format_string(value)
     if isinstance(value, bool):
@@ -29,12 +29,12 @@ def show_value(value: Value) -> str:
 
 
 def format_string(text: str) -> str:
-    """Return a string in single quotes, those inside it doubled."""
+    """Return a string in single quotes, with quotes inside it doubled."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def format_name(name: str) -> str:
-    """Return an attribute name, in double quotes where it is a keyword or no dotted identifier."""
+    """Return an attribute name, in double quotes if it is a keyword or not a dotted identifier."""
     if PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'

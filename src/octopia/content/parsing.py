@@ -1,8 +1,8 @@
-"""What the two text forms share: running a grammar within the limits, and errors that people can act on.
+"""Parsing for both text forms: running a grammar within the limits, and readable errors.
 
-lark does the parsing (LALR, no recursion) and calls a builder object for each rule, so that no parse tree is ever
-made. Its errors name terminals; here they become sentences: what was expected, after what, what came, and where. lark
-is imported when the first text is parsed, because most programs that import OctopiA never parse one.
+lark does the parsing (LALR, no recursion) and calls a builder object for each rule, so that no parse tree is built. Its
+errors name terminals; this module turns them into sentences that say what was expected, after what, what was found and
+where. lark is imported when the first text is parsed, because most programs that import OctopiA never parse one.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from lark import Lark, Token
 
 Phrases: TypeAlias = Sequence[tuple[Collection[str], Collection[str], str]]
-"""How to say what was expected: terminals that must all be acceptable, others that the phrase includes, the phrase."""
+"""Descriptions of what was expected: terminals that must all be acceptable, terminals that are included, the phrase."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A parser together with the words for its terminals."""
+    """A parser with the phrases for its terminals."""
 
     parser: Lark
     phrases: Phrases
 
 
 def load_grammar(file: str, builder: object, phrases: Phrases, keywords: Collection[str] = ()) -> Grammar:
-    """Build the parser of a grammar file in this folder; words that are keywords get terminals of their own."""
+    """Build the parser of a grammar file in this folder; each keyword becomes a terminal."""
     from lark import Lark, Token
 
     def recognise(token: Token) -> Token:
         word = token.upper()
         if word not in keywords:
             return token
-        # Terminals that begin with _ are dropped by lark; the two constants are needed by the builder.
+        # lark drops terminals that begin with _; the builder needs the two constants.
         return Token.new_borrow_pos(word if word in ("TRUE", "FALSE") else f"_{word}", token.value, token)
 
     parser = Lark.open(
@@ -51,7 +51,7 @@ def load_grammar(file: str, builder: object, phrases: Phrases, keywords: Collect
         parser="lalr",
         lexer="basic",
         maybe_placeholders=False,
-        # lark wants only the methods that are named like its rules, not its own class.
+        # lark needs only methods with the names of its rules, not a subclass of its Transformer.
         transformer=cast(Any, builder),
         lexer_callbacks={"NAME": recognise},
     )
@@ -70,11 +70,11 @@ def run_grammar(grammar: Grammar, text: str) -> Expression:
 
 
 def check_text(text: str) -> None:
-    """Refuse a text that is too long or is not valid Unicode."""
+    """Raise ``InvalidFilter`` for a text that is too long or is not valid Unicode."""
     if type(text) is not str:
         raise InvalidFilter(f"expected a filter as a str, got {type(text).__qualname__}")
     try:
-        # A long text is not even encoded: it has at least one byte for each code point.
+        # A long text is not encoded: it has at least one byte per code point.
         size = len(text) if len(text) > FILTER_TEXT_BYTES_MAX else len(text.encode())
     except UnicodeEncodeError as error:
         code = f"U+{ord(text[error.start]):04X}"
@@ -88,7 +88,7 @@ def check_text(text: str) -> None:
 def _feed(grammar: Grammar, text: str) -> Expression:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-    # lark leaves parts of its interactive parser without types.
+    # lark leaves parts of its interactive parser untyped.
     parser: Any = grammar.parser.parse_interactive(text)
     guard = _Guard()
     try:
@@ -100,12 +100,12 @@ def _feed(grammar: Grammar, text: str) -> Expression:
     except UnexpectedToken as error:
         if error.token.type == "$END":
             raise _unexpected(grammar, guard.tokens, "the end of the text", len(text)) from None
-        # The guard has seen the token that the parser refused.
+        # The last token of the guard is the one that the parser refused.
         raise _unexpected(grammar, guard.tokens[:-1], _quote(error.token), _position(error.token)) from None
 
 
 class _Guard:
-    """Keeps the tokens as they pass, and counts them and the open parentheses."""
+    """Stores the tokens as they are parsed, and checks their number and the nesting of parentheses."""
 
     __slots__ = ("nesting", "tokens")
 
@@ -114,7 +114,7 @@ class _Guard:
         self.tokens: list[Token] = []
 
     def see(self, token: Token) -> None:
-        # The list behind IN nests nothing, and may stand at the deepest level.
+        # The list after IN does not nest conditions, and is allowed at the deepest level.
         opens_group = token.type == "LPAR" and not (self.tokens and self.tokens[-1].type == "_IN")
         self.nesting += (token.type == "LPAR") - (token.type == "RPAR")
         self.tokens.append(token)
@@ -136,7 +136,7 @@ def _bad_character(grammar: Grammar, before: Sequence[Token], text: str, positio
 
 
 def _unexpected(grammar: Grammar, before: Sequence[Token], got: str, position: int) -> InvalidFilter:
-    # The parser may have reduced before it refused, and would then tell only part of what it would have taken.
+    # The parser may have reduced before it refused, and would then name only part of what it accepts.
     replayed: Any = grammar.parser.parse_interactive("")
     for token in before:
         replayed.feed_token(token)
@@ -147,7 +147,7 @@ def _unexpected(grammar: Grammar, before: Sequence[Token], got: str, position: i
 
 
 def _describe(terminals: Collection[str], phrases: Phrases) -> list[str]:
-    """Say in words which terminals the parser would have taken, in the order of the phrases."""
+    """Return the phrases for the terminals that the parser would have accepted, in the order of the phrases."""
     left = set(terminals)
     words: list[str] = []
     for needed, included, phrase in phrases:
@@ -172,13 +172,13 @@ def _position(token: Token) -> int:
 
 
 def refuse_at(token: Token, sentence: str, error: type[InvalidFilter] = InvalidFilter) -> InvalidFilter:
-    """Make the error that a sentence without a place becomes at a token."""
+    """Return an error with this sentence and the position of a token."""
     position = _position(token)
     return error(f"{sentence} at position {position}", position=position)
 
 
 def at_token(token: Token, build: Callable[[], T]) -> T:
-    """Call ``build``; where it refuses, say at which token."""
+    """Call ``build``; add the position of a token to an error that it raises."""
     try:
         return build()
     except InvalidFilter as error:
@@ -186,21 +186,21 @@ def at_token(token: Token, build: Callable[[], T]) -> T:
 
 
 def read_number(token: Token) -> int | float:
-    """Read a number: an int of 64 bits, or a float where it has a point or an exponent."""
+    """Read a number: a 64-bit int, or a float if it has a point or an exponent."""
     text = str(token.value)
     if text.lstrip("+-").isdecimal():
         integer = int(text)
         if not INTEGER_MIN <= integer <= INTEGER_MAX:
-            raise refuse_at(token, f"expected an integer of 64 bits with sign, got {_quote(token)}")
+            raise refuse_at(token, f"expected a signed 64-bit integer, got {_quote(token)}")
         return integer
     number = float(text)
     if math.isinf(number):
-        raise refuse_at(token, f"expected a number within the range of doubles, got {_quote(token)}")
+        raise refuse_at(token, f"expected a number in the range of a double, got {_quote(token)}")
     return number
 
 
 def read_string(token: Token) -> str:
-    """Read a string or a quoted name: the quotes go, and two quotes inside become one."""
+    """Read a string or a quoted name: remove the quotes, and turn two quotes inside into one."""
     text = str(token.value)
     return text[1:-1].replace(text[0] * 2, text[0])
 

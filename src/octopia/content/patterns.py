@@ -1,13 +1,13 @@
-r"""LIKE patterns: reading them, telling what they really are, and matching in linear time.
+r"""LIKE patterns: reading, writing, and matching in linear time.
 
-A pattern is a sequence of pieces: literal characters, ``_`` (exactly one code point) and ``%`` (any text, also none).
-The stored, canonical form of a pattern uses the backslash as its escape character, escapes nothing but ``%``, ``_``
-and the backslash itself, and has no two ``%`` in a row.
+A pattern is a sequence of pieces: literal characters, ``_`` (exactly one code point) and ``%`` (any text, even empty).
+The stored, canonical form of a pattern uses the backslash as its escape character, escapes only ``%``, ``_`` and the
+backslash itself, and has no two ``%`` in a row.
 
-Matching never backtracks. The pattern is cut at each ``%`` into segments; the first and the last are anchored, and each
-one between them is searched for from the end of the one before it, which is right because segments have a fixed
-length. A segment without ``_`` inside is found by ``str.find``; one with it by the shift-and algorithm, which keeps
-one bit for each of its characters in an integer and takes one step for each character of the text.
+Matching never backtracks. The pattern is split at each ``%`` into segments. The first and the last are anchored; each
+segment between them is searched for from the end of the one before it, which is correct because segments have a fixed
+length. A segment without inner ``_`` is found by ``str.find``. One with inner ``_`` is found by the shift-and
+algorithm, which keeps one bit per character of the segment in an integer and takes one step per character of the text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPE = "\\"
 
 
 class Wildcard(enum.Enum):
-    """The two pieces of a pattern that stand for other text."""
+    """The wildcards of a pattern."""
 
     ANY = "%"
     ONE = "_"
@@ -41,7 +41,7 @@ def read_pattern(text: str, escape: str = "") -> tuple[Piece, ...]:
         raise InvalidFilter(f"expected one character after ESCAPE, got {len(escape)}")
     pieces: list[Piece] = []
     for piece in _read_pieces(text, escape):
-        # A run of % means what one % means.
+        # Several % in a row are equivalent to one.
         if piece is not Wildcard.ANY or pieces[-1:] != [Wildcard.ANY]:
             pieces.append(piece)
     return tuple(pieces)
@@ -63,7 +63,7 @@ def _read_pieces(text: str, escape: str) -> Iterator[Piece]:
 
 
 def write_pattern(pieces: Sequence[Piece], escape: str = ESCAPE) -> str:
-    """Return the text of a pattern; ``escape`` may be empty where no literal % or _ is in it."""
+    """Return the text of a pattern; ``escape`` may be empty if it has no literal % or _."""
     special = ("%", "_", escape)
     return "".join(
         piece.value if isinstance(piece, Wildcard) else escape + piece if piece in special else piece
@@ -72,7 +72,7 @@ def write_pattern(pieces: Sequence[Piece], escape: str = ESCAPE) -> str:
 
 
 def literal_head(pattern: str) -> str:
-    """Return the literal text with which everything begins that matches a canonical pattern."""
+    """Return the literal prefix of a canonical pattern."""
     head: list[str] = []
     for piece in read_pattern(pattern, ESCAPE):
         if isinstance(piece, Wildcard):
@@ -83,7 +83,7 @@ def literal_head(pattern: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a text matches a canonical pattern, in time linear in the text."""
+    """Return a function that matches a text against a canonical pattern, in time linear in the text."""
     first, *rest = _segments(read_pattern(pattern, ESCAPE))
     if not rest:
         return lambda text: len(text) == first.length and first.stands_at(text, 0)
@@ -105,7 +105,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
 
 
 def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
-    """Cut the pieces at each %; a pattern without one is a single segment."""
+    """Split the pieces at each %; a pattern without % is a single segment."""
     segments: list[list[str | None]] = [[]]
     for piece in pieces:
         if piece is Wildcard.ANY:
@@ -117,10 +117,10 @@ def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A stretch of a pattern without %: ``skip`` times _, then the core, then _ up to its length.
+    """A part of a pattern without %: ``skip`` times _, then the core, then _ up to ``length``.
 
-    ``core`` begins and ends with a literal; ``None`` in it stands for _. ``literal`` is the core as text where it has
-    no _.
+    ``core`` begins and ends with a literal; ``None`` in it stands for _. ``literal`` is the core as text if it has no
+    _, else empty.
     """
 
     length: int
@@ -144,14 +144,14 @@ class _Segment:
         return cls(len(characters), skip, core, "".join(known) if len(known) == len(core) else "", masks, any_mask)
 
     def stands_at(self, text: str, position: int) -> bool:
-        """Tell whether the segment stands at this position; the caller has checked that the text is long enough."""
+        """Return whether the segment matches at this position; the text must be long enough."""
         start = position + self.skip
         if self.literal:
             return text.startswith(self.literal, start)
         return all(each is None or each == text[start + index] for index, each in enumerate(self.core))
 
     def find_end(self, text: str, start: int, end: int) -> int:
-        """Return where the leftmost occurrence within [start, end) ends, or -1."""
+        """Return the end of the leftmost occurrence within [start, end), or -1."""
         tail = self.length - self.skip - len(self.core)
         begin, stop = start + self.skip, end - tail
         if not self.core:

@@ -1,9 +1,9 @@
 """Predicates: ``attribute operator operand``, the leaves of every filter.
 
-A predicate is checked when it is built, so one that exists is well formed. Each meaning has one form: a LIKE that is
-really an equality, a prefix, a suffix or a substring cannot be built as LIKE, and the empty prefix stands for "any
-string", so that SUFFIX and CONTAINS have no empty operand. ``like``, ``suffix`` and ``contains`` choose that form. Two
-predicates are equal only if their operands have the same Python types: ``x = 1`` and ``x = TRUE`` differ.
+A predicate is checked when it is built. Each meaning has one form: a LIKE that is equivalent to an equality, a prefix,
+a suffix or a substring cannot be built as LIKE, and the empty prefix means "any string", so that SUFFIX and CONTAINS
+have no empty operand. ``like``, ``suffix`` and ``contains`` choose that form. Two predicates are equal only if their
+operands have the same Python types: ``x = 1`` and ``x = TRUE`` differ.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octopia.content import evaluation
+from octopia.content import operators
 from octopia.content.patterns import ESCAPE, Wildcard, read_pattern, write_pattern
 from octopia.content.values import Value, ValueType, check_name, check_value, same_value, shorten, value_type
 from octopia.errors import InvalidFilter
 
 
 class Operator(enum.Enum):
-    """What a predicate asks of its attribute; the values go over the wire and stay as they are."""
+    """The operator of a predicate; the values are part of the wire format and never change."""
 
     EQ = "="
     NE = "<>"
@@ -50,9 +50,9 @@ Operand: TypeAlias = int | float | str | bool | tuple[int | float | str | bool, 
 
 
 class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """A condition on one attribute, true, false or unknown of a publication.
+    """A condition on one attribute: true, false or unknown of a publication.
 
-    The struct has a ``__dict__`` for what is derived from the fields at first use; it is neither encoded nor pickled.
+    The struct has a ``__dict__`` for cached properties; it is neither encoded nor pickled.
     """
 
     attribute: str
@@ -77,39 +77,39 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
         return hash((self.attribute, self.operator.value, self.operand))
 
     @functools.cached_property
-    def test(self) -> evaluation.Test:
-        """The three-valued answer to the attribute's value, or to None where it is missing."""
+    def test(self) -> operators.Test:
+        """The function that answers for a value of the attribute, or for None if it is missing."""
         return _TESTS[self.operator](self.operand)
 
     @functools.cached_property
     def value_types(self) -> tuple[ValueType, ...]:
-        """The types of the values of which the predicate can be true."""
+        """The types of value that can satisfy the predicate."""
         return _value_types(self)
 
     def evaluate(self, attributes: Mapping[str, Value]) -> bool | None:
-        """Answer true, false or unknown (None) of a publication's attributes."""
+        """Return whether the predicate is true of a publication's attributes; None is unknown."""
         return self.test(attributes.get(self.attribute))
 
 
 def like(attribute: str, pattern: str, escape: str = "", *, negated: bool = False) -> Predicate:
-    """Build the predicate for LIKE: EQ, PREFIX, SUFFIX or CONTAINS where the pattern says no more than that."""
+    """Return the predicate for LIKE: EQ, PREFIX, SUFFIX or CONTAINS if the pattern is equivalent to one."""
     operator, operand = _classify(pattern, escape)
     positive = Predicate(attribute, operator, operand)
     return Predicate(attribute, _NEGATIONS[operator], operand) if negated else positive
 
 
 def suffix(attribute: str, text: str) -> Predicate:
-    """Build the predicate for strings that end with the text; every string ends with the empty one."""
+    """Return the predicate for strings that end with the text; every string ends with the empty text."""
     return Predicate(attribute, Operator.SUFFIX if text else Operator.PREFIX, text)
 
 
 def contains(attribute: str, text: str) -> Predicate:
-    """Build the predicate for strings with the text in them; every string contains the empty one."""
+    """Return the predicate for strings that contain the text; every string contains the empty text."""
     return Predicate(attribute, Operator.CONTAINS if text else Operator.PREFIX, text)
 
 
 def negate(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return predicates of which one is true exactly where the given one is false."""
+    """Return predicates whose OR is true exactly if the given one is false."""
     attribute, operand = predicate.attribute, predicate.operand
     if predicate.operator is Operator.BETWEEN:
         low, high = bounds(predicate)
@@ -136,7 +136,7 @@ def bounds(predicate: Predicate) -> tuple[Value, Value]:
 
 
 def _classify(pattern: str, escape: str) -> tuple[Operator, str]:
-    """Return the simplest operator and operand that mean what LIKE with this pattern means."""
+    """Return the simplest operator and operand that are equivalent to LIKE with this pattern."""
     check_value(pattern, "as a pattern", InvalidFilter)
     pieces = read_pattern(pattern, escape)
     begins_open = pieces[:1] == (Wildcard.ANY,)
@@ -146,7 +146,7 @@ def _classify(pattern: str, escape: str) -> tuple[Operator, str]:
         return Operator.LIKE, write_pattern(pieces)
     text = write_pattern(inner, escape="")
     if not text:
-        # '' matches the empty string only, and % (begins_open and ends_open are then one and the same) any string.
+        # '' matches only the empty string, and % any string (begins_open and ends_open are then the same piece).
         return (Operator.PREFIX if begins_open else Operator.EQ), text
     if begins_open:
         return (Operator.CONTAINS if ends_open else Operator.SUFFIX), text
@@ -163,7 +163,7 @@ def _value_types(predicate: Predicate) -> tuple[ValueType, ...]:
             kinds = [value_type(each) for each in elements(predicate)]
             return tuple(kind for kind in ValueType if kind in kinds)
         case Operator.NOT_IN:
-            # An element of another type makes it unknown at best, so a mixed NOT IN is never true.
+            # An element of another type makes NOT IN unknown, so it is never true with mixed types.
             kinds = [value_type(each) for each in elements(predicate)]
             return (kinds[0],) if kinds.count(kinds[0]) == len(kinds) else ()
         case Operator.BETWEEN:
@@ -207,7 +207,7 @@ def _check_text(predicate: Predicate) -> None:
 def _check_some_text(predicate: Predicate) -> None:
     _check_text(predicate)
     if not predicate.operand:
-        raise InvalidFilter(f"expected some text in {_place(predicate)}, an empty prefix being any string, got ''")
+        raise InvalidFilter(f"expected a non-empty string in {_place(predicate)} (PREFIX '' is any string), got ''")
 
 
 def _check_pattern(predicate: Predicate) -> None:
@@ -215,10 +215,14 @@ def _check_pattern(predicate: Predicate) -> None:
     operator, operand = _classify(str(predicate.operand), ESCAPE)
     if operator is not Operator.LIKE:
         raise InvalidFilter(
-            f"expected a pattern that is no {operator.value} in {_place(predicate)}, got {shorten(operand)}"
+            f"expected a pattern with inner wildcards in {_place(predicate)}, "
+            f"got one that is equivalent to {operator.name} {shorten(operand)}"
         )
     if operand != predicate.operand:
-        raise InvalidFilter(f"expected the canonical pattern {shorten(operand)} in {_place(predicate)}")
+        raise InvalidFilter(
+            f"expected the canonical pattern {shorten(operand)} in {_place(predicate)} (use like()), "
+            f"got {shorten(predicate.operand)}"
+        )
 
 
 def _check_nothing(predicate: Predicate) -> None:
@@ -229,9 +233,7 @@ def _check_nothing(predicate: Predicate) -> None:
 def _refuse_boolean(predicate: Predicate, value: object) -> None:
     if type(value) is bool:
         got = str(value).upper()
-        raise InvalidFilter(
-            f"expected a number or a string in {_place(predicate)}, booleans having no order, got {got}"
-        )
+        raise InvalidFilter(f"expected a number or a string in {_place(predicate)} (booleans have no order), got {got}")
 
 
 def _place(predicate: Predicate) -> str:
@@ -273,24 +275,24 @@ _CHECKS: dict[Operator, Callable[[Predicate], None]] = {
     Operator.ABSENT: _check_nothing,
 }
 
-_TESTS: dict[Operator, Callable[[Any], evaluation.Test]] = {
-    Operator.EQ: evaluation.equal,
-    Operator.NE: evaluation.unequal,
-    Operator.LT: evaluation.less,
-    Operator.LE: evaluation.at_most,
-    Operator.GT: evaluation.greater,
-    Operator.GE: evaluation.at_least,
-    Operator.BETWEEN: evaluation.between,
-    Operator.IN: evaluation.member,
-    Operator.NOT_IN: evaluation.not_member,
-    Operator.PREFIX: evaluation.prefix,
-    Operator.NOT_PREFIX: evaluation.not_prefix,
-    Operator.SUFFIX: evaluation.suffix,
-    Operator.NOT_SUFFIX: evaluation.not_suffix,
-    Operator.CONTAINS: evaluation.contains,
-    Operator.NOT_CONTAINS: evaluation.not_contains,
-    Operator.LIKE: evaluation.like,
-    Operator.NOT_LIKE: evaluation.not_like,
-    Operator.EXISTS: evaluation.exists,
-    Operator.ABSENT: evaluation.absent,
+_TESTS: dict[Operator, Callable[[Any], operators.Test]] = {
+    Operator.EQ: operators.equal,
+    Operator.NE: operators.unequal,
+    Operator.LT: operators.less,
+    Operator.LE: operators.at_most,
+    Operator.GT: operators.greater,
+    Operator.GE: operators.at_least,
+    Operator.BETWEEN: operators.between,
+    Operator.IN: operators.member,
+    Operator.NOT_IN: operators.not_member,
+    Operator.PREFIX: operators.prefix,
+    Operator.NOT_PREFIX: operators.not_prefix,
+    Operator.SUFFIX: operators.suffix,
+    Operator.NOT_SUFFIX: operators.not_suffix,
+    Operator.CONTAINS: operators.contains,
+    Operator.NOT_CONTAINS: operators.not_contains,
+    Operator.LIKE: operators.like,
+    Operator.NOT_LIKE: operators.not_like,
+    Operator.EXISTS: operators.exists,
+    Operator.ABSENT: operators.absent,
 }

@@ -1,4 +1,4 @@
-"""Publications: named attributes that filters look at, and a payload that nobody but the clients reads."""
+"""Publications: named attributes, which filters see, and a payload, which only clients read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NUMBER_BYTES = 9
 class Publication:
     """An immutable set of attributes with values, at least one, and an opaque payload.
 
-    Two publications are equal if their payloads are and their attributes have equal values of the same Python types, in
-    whatever order.
+    Two publications are equal if their payloads are equal and their attributes have equal values of the same Python
+    types, in any order.
     """
 
     __slots__ = ("_attributes", "_encoded_attributes", "_payload", "_size")
@@ -35,7 +35,7 @@ class Publication:
 
     @classmethod
     def trusted(cls, attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
-        """Build a publication of data that was checked before; the mapping is kept, not copied."""
+        """Return a publication of data that was checked before; the mapping is kept, not copied."""
         publication = cls.__new__(cls)
         publication._attributes = attributes
         publication._payload = payload
@@ -45,17 +45,17 @@ class Publication:
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """The values by name; to be read only, never changed."""
+        """The values by name; do not change them."""
         return self._attributes
 
     @property
     def payload(self) -> bytes:
-        """The bytes that travel along unread."""
+        """The payload, which brokers do not read."""
         return self._payload
 
     @property
     def size(self) -> int:
-        """About how many bytes names, values and payload take when they travel."""
+        """The approximate size of names, values and payload on the wire, in bytes."""
         if not self._size:
             size = len(self._payload)
             for name, value in self._attributes.items():
@@ -65,10 +65,10 @@ class Publication:
 
     @property
     def encoded_attributes(self) -> bytes:
-        """The attributes as they travel, or nothing if that is not known yet.
+        """The attributes in wire format, or empty if they are not known yet.
 
-        It is a cache that ``octopia.wire`` keeps here, so that a publication is forwarded as the bytes that came. It is
-        opaque to everybody else, and neither compared nor pickled.
+        This is a cache of ``octopia.wire``, so that a publication is forwarded as the bytes that were received. It is
+        opaque to all other modules, and neither compared nor pickled.
         """
         return self._encoded_attributes
 

@@ -1,14 +1,14 @@
-"""The relations that routing is made of: matches, conforms, intersects and covers.
+"""The relations that routing uses: matches, conforms, intersects and covers.
 
-A publication *matches* an interest if some filter of it is true of the publication. It *conforms* to an advertisement
-if, for some filter of the advertisement, the filter mentions (declares) every attribute that the publication carries,
-and each of its predicates on a carried attribute is true; declared attributes may be missing. The empty advertisement
-filter, TRUE, declares nothing, so no publication conforms to it: a publication has at least one attribute. ``x IS
-NULL`` in an advertisement says that x is not carried.
+A publication *matches* an interest if some filter of the interest is true of it. It *conforms* to an advertisement if
+some filter of the advertisement mentions (declares) every attribute that the publication carries, and each predicate of
+that filter on a carried attribute is true; declared attributes may be missing. The empty advertisement filter, TRUE,
+declares nothing, so no publication conforms to it: a publication has at least one attribute. ``x IS NULL`` in an
+advertisement means that x is not carried.
 
-``intersects`` tells whether some publication may conform to an advertisement and match a subscription: it may say yes
-wrongly, never no. ``covers`` tells whether everything that matches one interest matches another: it may say no wrongly,
-never yes.
+An advertisement *intersects* a subscription if some publication may conform to the one and match the other; a yes may
+be wrong, a no is always right. An interest *covers* another if every publication that matches the other matches it; a
+no may be wrong, a yes is always right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from octopia.content.domains import implied, satisfiable
 from octopia.content.filters import Disjunction, Filter
-from octopia.content.formatting import describe_predicate
+from octopia.content.formatting import show_expression
 from octopia.content.literals import format_name, show_value
 from octopia.content.predicates import Operator, Predicate, bounds, elements
 from octopia.content.publications import Publication
@@ -29,9 +29,9 @@ from octopia.content.values import Value, value_type
 
 
 def matches(interest: Disjunction, publication: Publication) -> bool:
-    """Tell whether some filter of the interest is true of the publication."""
+    """Return whether some filter of the interest is true of the publication."""
     get = publication.attributes.get
-    # The loops of Filter.matches are repeated here because this is the innermost work of a scanning broker.
+    # The loop of Filter.matches is repeated here because this is the innermost loop of a scanning matcher.
     for each in interest.filters:
         for attribute, test in each.tests:
             if not test(get(attribute)):
@@ -42,7 +42,7 @@ def matches(interest: Disjunction, publication: Publication) -> bool:
 
 
 def conforms(advertisement: Disjunction, publication: Publication) -> bool:
-    """Tell whether the advertisement announces publications like this one."""
+    """Return whether the publication conforms to the advertisement."""
     attributes = publication.attributes
     for each in advertisement.filters:  # noqa: SIM110 (a generator costs as much as the rest)
         if _announces(each, attributes):
@@ -51,17 +51,17 @@ def conforms(advertisement: Disjunction, publication: Publication) -> bool:
 
 
 def intersects(advertisement: Disjunction, subscription: Disjunction) -> bool:
-    """Tell whether a publication may conform to the advertisement and match the subscription; never wrongly no."""
+    """Return whether a publication may conform to the advertisement and match the subscription."""
     return any(_may_meet(declared, wanted) for wanted in subscription.filters for declared in advertisement.filters)
 
 
 def covers(wide: Disjunction, narrow: Disjunction) -> bool:
-    """Tell whether every publication that matches ``narrow`` matches ``wide``; never wrongly yes."""
+    """Return whether every publication that matches ``narrow`` certainly matches ``wide``."""
     return all(_impossible(each) or any(_implies(each, other) for other in wide.filters) for each in narrow.filters)
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """Why one filter of an interest does not match: its first predicate that is not true, and the reason."""
+    """The reason why one filter of an interest does not match: its first predicate that is not true."""
 
     filter_number: int
     predicate: Predicate
@@ -70,11 +70,11 @@ class Mismatch(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         answer = "unknown" if self.answer is None else "false"
-        return f"{describe_predicate(self.predicate)} is {answer}: {self.reason}"
+        return f"{show_expression(self.predicate)} is {answer}: {self.reason}"
 
 
 def explain_mismatch(interest: Disjunction, publication: Publication) -> tuple[Mismatch, ...]:
-    """Say for each filter why it does not match; nothing is said of filters that do, and FALSE has no filters."""
+    """Return the reason for each filter that does not match; FALSE has no filters, so it has no reasons."""
     return tuple(
         _explain(number, each, publication)
         for number, each in enumerate(interest.filters)
@@ -95,7 +95,7 @@ def _announces(declared: Filter, attributes: Mapping[str, Value]) -> bool:
 
 
 def _may_meet(declared: Filter, wanted: Filter) -> bool:
-    """Look at each attribute that is wanted; those that need not be there can always be left out."""
+    """Return whether every required attribute of ``wanted`` is declared with a value that may satisfy it."""
     by_attribute = declared.by_attribute
     for attribute, predicates in wanted.required.items():
         promised = by_attribute.get(attribute)
@@ -107,7 +107,7 @@ def _may_meet(declared: Filter, wanted: Filter) -> bool:
                 if answer:
                     continue
                 return False
-        # "Absent" never says no, not even where an advertisement says it of what is wanted.
+        # ABSENT in an advertisement never excludes an attribute here.
         values = tuple(each for each in promised if each.operator is not Operator.ABSENT)
         if not satisfiable(values + predicates):
             return False
@@ -115,10 +115,10 @@ def _may_meet(declared: Filter, wanted: Filter) -> bool:
 
 
 def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
-    """Tell whether a value satisfies two predicates that most filters are made of; None for all others.
+    """Return whether a value satisfies two predicates of common kinds, ranges and lists; None for other kinds.
 
-    Brokers ask this of every subscription and many advertisements, so that ranges and lists are not left to the
-    general reasoning about domains, which takes ten times as long.
+    Brokers compare every subscription with many advertisements, and the general method (``domains``) takes ten times as
+    long.
     """
     if one.operator is Operator.BETWEEN and other.operator is Operator.BETWEEN:
         low: Any
@@ -135,14 +135,14 @@ def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
 
 @functools.lru_cache(maxsize=4096)
 def _texts(listed: tuple[Value, ...]) -> frozenset[str] | None:
-    """Return what IN lists if that is nothing but strings."""
+    """Return the elements of IN if all of them are strings."""
     texts = [each for each in listed if isinstance(each, str)]
     return frozenset(texts) if len(texts) == len(listed) else None
 
 
 def _impossible(narrow: Filter) -> bool:
-    """Tell whether the filter can match nothing, where that is certain."""
-    # ABSENT beside a predicate that needs the attribute is found unsatisfiable, since it is false of every value.
+    """Return whether the filter certainly matches nothing."""
+    # ABSENT with a predicate that requires the attribute is unsatisfiable, since it is false of every value.
     return any(not satisfiable(narrow.by_attribute[attribute]) for attribute in narrow.required)
 
 

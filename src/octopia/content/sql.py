@@ -1,7 +1,7 @@
 """The SQL form of filters: ``symbol = 'IBM' AND price > 100``, as in JMS and AMQP selectors.
 
-The tree keeps what was written: ``a AND b AND c`` is one AND of three, ``(a AND b) AND c`` an AND within an AND. ``NOT
-BETWEEN`` becomes NOT of BETWEEN, since no operator negates it; ``NOT IN`` and ``NOT LIKE`` have operators of their own.
+The tree keeps the structure of the text: ``a AND b AND c`` is one AND of three, ``(a AND b) AND c`` an AND within an
+AND. ``NOT BETWEEN`` becomes NOT of BETWEEN; ``NOT IN`` and ``NOT LIKE`` are operators.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Literal(NamedTuple):
 
 
 class _Builder:
-    """Makes the tree: lark calls the method that is named like the rule, with what the rule consists of."""
+    """Builds the tree: for each rule lark calls the method of that name with the parts of the rule."""
 
     def any_of(self, operands: list[Expression]) -> Or:
         return Or(tuple(operands))

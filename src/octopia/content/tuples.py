@@ -1,8 +1,8 @@
 """The tuple form of filters, as PADRES writes them: ``[class,eq,'STOCK'],[price,>,100]``.
 
 A list of tuples is a conjunction. It has no OR, NOT, IN, BETWEEN, LIKE or IS NULL; ``format_tuples`` refuses a tree
-that needs them rather than print another one. Beyond PADRES, ``true`` and ``false`` are values, strings may stand in
-double quotes, and so may odd attribute names.
+that needs them. Extensions to PADRES: ``true`` and ``false`` are values, and strings and attribute names may be in
+double quotes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def parse_tuples(text: str) -> Expression:
 
 
 def format_tuples(expression: Expression) -> str:
-    """Print a predicate, or a conjunction of predicates, as tuples; anything else is refused."""
+    """Return a predicate, or a conjunction of predicates, as tuples; raise ``InvalidFilter`` for anything else."""
     operands = expression.operands if isinstance(expression, And) else (expression,)
     return ",".join(_format_tuple(each) for each in operands)
 
@@ -72,14 +72,16 @@ def format_tuples(expression: Expression) -> str:
 def _format_tuple(expression: Expression) -> str:
     if not isinstance(expression, Predicate):
         kind = type(expression).__name__.upper()
-        raise InvalidFilter(f"expected a conjunction of predicates to print as tuples, got {kind} in it")
+        raise InvalidFilter(f"expected predicates joined by one AND, got {kind}: use the SQL form")
     name = format_name(expression.attribute)
     if expression.operator is Operator.EXISTS:
         return f"[{name},isPresent,'ANY']"
     word = _WORDS.get(expression.operator)
     if word is None:
         operator = expression.operator.value.upper()
-        raise InvalidFilter(f"expected an operator that tuples have, got {operator} on {expression.attribute}")
+        raise InvalidFilter(
+            f"expected an operator of the tuple form, got {operator} on {expression.attribute}: use the SQL form"
+        )
     return f"[{name},{word},{_format_operand(scalar(expression))}]"
 
 
@@ -88,7 +90,7 @@ def _format_operand(value: Value) -> str:
 
 
 class _Builder:
-    """Makes the tree: lark calls the method that is named like the rule, with what the rule consists of."""
+    """Builds the tree: for each rule lark calls the method of that name with the parts of the rule."""
 
     def all_of(self, operands: list[Expression]) -> And:
         return And(tuple(operands))
@@ -97,7 +99,7 @@ class _Builder:
         name, word, *rest, bracket = parts
         operator = _read_operator(word)
         if operator is Operator.EXISTS:
-            # PADRES wants a third element, 'ANY', which says nothing.
+            # PADRES requires a third element, 'ANY', without a meaning.
             return Predicate(name, operator)
         if not rest:
             raise refuse_at(bracket, f"expected a value after {word}, got ]")
@@ -134,7 +136,7 @@ def _read_value(token: Token) -> Value:
 
 
 def _build(name: str, operator: Operator, value: Value) -> Predicate:
-    # The empty suffix and the empty substring have the form of the empty prefix: any string.
+    # An empty suffix or substring has the form of the empty prefix: any string.
     if value == "" and operator in (Operator.SUFFIX, Operator.CONTAINS):
         return Predicate(name, Operator.PREFIX, value)
     return Predicate(name, operator, value)

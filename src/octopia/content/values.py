@@ -1,8 +1,8 @@
-"""Values and attribute names: what a publication may carry and a predicate may compare with.
+"""Values and attribute names of publications and predicates.
 
 A value is an int, a float, a str or a bool, of exactly that Python type. Ints and floats are one type, numbers; bools
-are a type of their own, although Python takes ``True`` for ``1``. Infinities are values (they only have no literal in
-the filter language); NaN is not, since it would break the order that routing relies on.
+are a separate type, although ``True == 1`` in Python. Infinities are values, without a literal in the filter language.
+NaN is not a value, since it would break the order that routing relies on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Value: TypeAlias = int | float | str | bool
 """A value of an attribute."""
 
 Refusal: TypeAlias = type[InvalidFilter] | type[InvalidPublication]
-"""The error that a check raises: the same rules hold for filters and for publications."""
+"""The error that a check raises; filters and publications have the same rules."""
 
 INTEGER_MIN = -(1 << 63)
 INTEGER_MAX = (1 << 63) - 1
@@ -29,7 +29,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 class ValueType(enum.Enum):
-    """The types that values have; values of different types never compare."""
+    """The types of values; values of different types are never compared."""
 
     NUMBER = "number"
     STRING = "string"
@@ -45,20 +45,20 @@ def value_type(value: Value) -> ValueType:
 
 
 def same_value(left: object, right: object) -> bool:
-    """Compare two values or tuples of values as Python types, so that 1, 1.0 and True all differ."""
+    """Return whether two values or tuples of values are equal and of the same Python types: 1, 1.0 and True differ."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(same_value, left, right))
     return type(left) is type(right) and left == right
 
 
 def check_value(value: object, where: str, refusal: Refusal) -> None:
-    """Raise the given error unless this is a legal value; ``where`` ends the sentence."""
-    # Exact types: a numpy scalar or an enum member would pass isinstance() and then behave differently on the way.
+    """Raise the given error unless this is a legal value; ``where`` ends the message."""
+    # Exact types: a numpy scalar or an enum member would pass isinstance() and behave differently later.
     if type(value) is str:
         check_unicode(value, where, refusal)
     elif type(value) is int:
         if not INTEGER_MIN <= value <= INTEGER_MAX:
-            raise refusal(f"expected an integer of 64 bits with sign, got {shorten(value)} {where}")
+            raise refusal(f"expected a signed 64-bit integer, got {shorten(value)} {where}")
     elif type(value) is float:
         if math.isnan(value):
             raise refusal(f"expected a number, got NaN {where}")
@@ -77,7 +77,7 @@ def check_name(name: object, where: str, refusal: Refusal) -> None:
 
 def check_unicode(text: str, where: str, refusal: Refusal) -> None:
     """Raise the given error if the text has lone surrogates, which no encoding can carry."""
-    # isascii() costs nothing and is true of nearly every text.
+    # isascii() is cheap and true of nearly every text.
     if not text.isascii():
         try:
             text.encode()
@@ -87,8 +87,8 @@ def check_unicode(text: str, where: str, refusal: Refusal) -> None:
 
 
 def shorten(value: object) -> str:
-    """Return the value as people should see it in an error, cut where it is long."""
-    # Python refuses to print integers of thousands of digits, so those are not even tried.
+    """Return a value for an error message, shortened if it is long."""
+    # Python refuses to print integers of thousands of digits.
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)

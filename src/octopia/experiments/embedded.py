@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Iterator
 
+from octopia.addresses import Address
 from octopia.errors import Unavailable, UsageError
-from octopia.overlay.files import Address, Overlay
+from octopia.overlay.files import Overlay
 from octopia.runtime.process import Workers
 
 READY_S = 60.0

@@ -1,8 +1,8 @@
-"""Matching: which subscriptions want a publication, and which advertisements speak of it.
+"""Matching: finding the subscriptions and advertisements that a publication or filter concerns.
 
-``Subscriptions`` and ``Advertisements`` are the two seams that brokers use. ``SCAN`` fulfils both by looking at every
-entry, which is slow and obviously right; ``INDEX`` gives the same answers from bitmaps. Its kernel is compiled where
-that was possible (``IS_COMPILED``), and plain Python elsewhere.
+Brokers use the protocols ``Subscriptions`` and ``Advertisements``. ``SCAN`` implements both by reading every entry,
+which is slow and obviously right. ``INDEX`` gives the same answers from bitmaps; its kernel is compiled if possible
+(``IS_COMPILED``) and plain Python otherwise.
 """
 
 from octopia.matching.index import INDEX, IS_COMPILED, IndexAdvertisements, IndexSubscriptions

@@ -1,4 +1,4 @@
-# C types for blocks.py, which explains everything. Nothing is defined here that blocks.py does not define.
+# C types for blocks.py; see there for explanations. Everything declared here is defined there.
 cimport cython
 
 from octopia.matching.strings cimport Strings, Texts, longer

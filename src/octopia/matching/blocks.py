@@ -1,23 +1,23 @@
-"""Where the matching index keeps its slots: blocks of bitmaps.
+"""The storage of the matching index: blocks of bitmaps over slots.
 
-This file is plain Python and works as it is, slowly. ``blocks.pxd`` beside it gives its variables C types; where a C
-compiler is there when the package is built, Cython makes a fast module of the two. Both give the same answers.
+This file is plain Python and runs as it is, slowly. ``blocks.pxd`` gives its variables C types. If a C compiler is
+available when the package is built, Cython compiles the two into a fast module. Both give the same answers.
 
-A ``Block`` holds some thousand slots, each a conjunction of predicates. For every attribute that some slot mentions it
-has *rows*, bitmaps over its slots, in which a set bit says that the slot fails:
+A ``Block`` holds a few thousand slots, each a conjunction of predicates. For every attribute that some slot mentions it
+has *rows*, bitmaps over its slots, in which a set bit means that the slot fails:
 
-- one row each for: the attribute is missing; its value is a number, a string, false, true;
-- for numbers, two rows for each segment between boundaries: in the first a bit is set where the slot's interval misses
-  the segment; in the second where the interval ends inside it, so that a candidate has to be checked exactly;
-- for strings, one row of slots that ask something of strings, and, per string, one of those that it satisfies (the only
-  rows in which a set bit is good).
+- one row for each of: the attribute is missing; its value is a number, a string, false, true;
+- for numbers, two rows per segment between boundaries: in the first a bit is set if the slot's interval misses the
+  segment, in the second if the interval ends inside the segment, so that a candidate must be checked exactly;
+- for strings, one row of the slots that constrain strings, and one row per string of the slots that it satisfies (the
+  only rows in which a set bit means success).
 
-A question (``probes``) picks one or two rows an attribute; what is live and fails in none of them is a candidate. The
-intervals themselves are kept as two numbers a slot and attribute. What rows and intervals cannot say is marked to be
-*verified* by evaluating the filter itself.
+A question (``probes``) picks one or two rows per attribute; a live slot that fails in none of them is a candidate. The
+intervals themselves are stored as two numbers per slot and attribute. Slots whose filter is not fully described by rows
+and intervals are marked to be *verified* by evaluating the filter.
 
-The 64 slots of one word belong to one group. A slot that is given up only stops being live; its bits stay until many
-slots of its word have been given up, and are then swept together.
+The 64 slots of a word belong to one group. A removed slot only stops being live; its bits stay until many slots of its
+word have been removed, and are then swept together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from octopia.content import Operator
 from octopia.matching import layout
 from octopia.matching.strings import Strings, Texts, longer
 
-# Names of this module's own, so that they can have C types.
+# Module-level copies, so that they can have C types.
 MOST_SEGMENTS = layout.MOST_SEGMENTS
 ABSENT = layout.ABSENT
 NOT_NUMBER = layout.NOT_NUMBER
@@ -41,20 +41,20 @@ NOT_TRUE = layout.NOT_TRUE
 FIRST_SEGMENT = layout.FIRST_SEGMENT
 
 ONLY_NUMBERS = 1 << ABSENT | 1 << NOT_STRING | 1 << NOT_FALSE | 1 << NOT_TRUE
-"""The fixed rows in which a slot fails that takes nothing but numbers."""
+"""The fixed rows in which a slot that accepts only numbers fails."""
 ONLY_STRINGS = 1 << ABSENT | 1 << NOT_NUMBER | 1 << NOT_FALSE | 1 << NOT_TRUE
 
 PADDING = 8
 
 SAMPLE = 2048
-"""How many endpoints of an attribute are remembered to choose boundaries by."""
+"""The number of endpoints per attribute that are sampled to choose boundaries."""
 
 MASK = 0xFFFFFFFFFFFFFFFF
 ONE = 1
 NEGATIVE = float("-inf")
 POSITIVE = float("inf")
 EXACT = 2.0**53
-"""Up to here every integer is a double."""
+"""Every integer up to this one is exactly a double."""
 
 EQ = Operator.EQ
 BETWEEN = Operator.BETWEEN
@@ -66,7 +66,7 @@ EXISTS = Operator.EXISTS
 
 
 class Boundaries:
-    """Where the segments of an attribute begin: segment i holds the numbers from boundary i - 1 to below i."""
+    """The boundaries between an attribute's segments: segment i holds the numbers in [boundary i - 1, boundary i)."""
 
     def __init__(self, values: list[float], version: int):
         self.values = array("d", values + [POSITIVE] * (MOST_SEGMENTS - len(values)))
@@ -74,8 +74,8 @@ class Boundaries:
         self.version = version
 
     def segment(self, value: float) -> int:
-        """Return the segment of a number: how many boundaries are at most as large."""
-        # Eight steps without a branch: a processor cannot guess which way they go.
+        """Return the segment of a number: the number of boundaries that are less than or equal to it."""
+        # Eight steps without a branch, since a CPU could not predict their directions.
         found = 0
         step = MOST_SEGMENTS >> 1
         while step:
@@ -85,11 +85,11 @@ class Boundaries:
 
 
 UNDIVIDED = Boundaries([], 0)
-"""One segment for all numbers."""
+"""A single segment for all numbers."""
 
 
 class Column:
-    """An attribute of an index: its name, its number, its boundaries as of now, and a sample of its endpoints."""
+    """An attribute of an index: its name, its number, its current boundaries and a sample of its endpoints."""
 
     def __init__(self, name: str, number: int):
         self.name = name
@@ -101,14 +101,14 @@ class Column:
         self.room = 16
         self.sample = array("d", bytes(8 * self.room))
         self.state = 0x9E3779B97F4A7C15
-        # The slot that is being placed, if it has asked for this attribute before.
+        # The slot that is being placed, if one of its predicates has already named this attribute.
         self.asked_by = -1
 
     def note(self, endpoint: float) -> None:
-        """Take an endpoint into account.
+        """Add an endpoint to the sample.
 
-        Every fourth replaces another in the sample, so that it tells of the last ten thousand or so. They are drawn by
-        a fixed sequence that looks random (xorshift), so that runs do not differ.
+        When the sample is full, every fourth endpoint replaces another, so that the sample represents about the last
+        ten thousand. A fixed pseudo-random sequence (xorshift) chooses them, so that runs do not differ.
         """
         if NEGATIVE < endpoint < POSITIVE:
             if self.seen < SAMPLE:
@@ -124,7 +124,7 @@ class Column:
             self.seen += 1
 
     def make_room(self) -> None:
-        """Make room for a larger sample."""
+        """Double the capacity of the sample."""
         sample = array("d", bytes(8 * 2 * self.room))
         for index in range(self.room):
             sample[index] = self.sample[index]
@@ -132,7 +132,7 @@ class Column:
         self.room *= 2
 
     def sampled(self) -> list[float]:
-        """Return the sample, in order."""
+        """Return the sample, sorted."""
         return sorted(self.sample[: min(self.seen, SAMPLE)])
 
 
@@ -140,9 +140,9 @@ class Block:
     """Slots in words of 64, with the rows and intervals of every attribute that they mention."""
 
     def __init__(self, words: int, rows: int = 1, intervals: int = 1) -> None:
-        """Make a block with room for so many rows and intervals; it grows as needed, but that takes time."""
+        """Create a block with room for this many rows and intervals; it grows when needed, which takes time."""
         self.words = words
-        # A few words more than needed, lest all rows compete for the same few places in the processor's cache.
+        # A few words more than needed, so that rows do not all compete for the same lines of the CPU cache.
         self.stride = words + PADDING
         self.live = array("Q", bytes(8 * words))
         self.verified = array("Q", bytes(8 * words))
@@ -173,16 +173,16 @@ class Block:
     # Words and their owners.
 
     def own(self, word: int, group: int) -> None:
-        """Give a word to a group, or to nobody (-1)."""
+        """Assign a word to a group, or to none (-1)."""
         self.local_words += (group == layout.LOCAL) - (self.owners[word] == layout.LOCAL)
         self.owners[word] = group
 
     def owner(self, word: int) -> int:
-        """Return the group that a word belongs to."""
+        """Return the group of a word."""
         return self.owners[word]
 
     def sweep(self, word: int) -> None:
-        """Clear the bits of all slots of a word that are not live, in every row, and their intervals."""
+        """Clear the bits in every row, and the intervals, of all slots of a word that are not live."""
         keep = self.live[word]
         self.verified[word] &= keep
         self.blurred[word] &= keep
@@ -198,7 +198,7 @@ class Block:
     # Rows.
 
     def add_rows(self, count: int) -> int:
-        """Return the number of the first of some empty rows that lie together."""
+        """Allocate consecutive empty rows, and return the number of the first."""
         spare = self.spare_rows.get(count)
         if spare:
             return spare.pop()
@@ -212,7 +212,7 @@ class Block:
         return first
 
     def give_up_rows(self, first: int, count: int) -> None:
-        """Clear rows, and keep them for whoever needs as many."""
+        """Clear consecutive rows, and keep them for the next allocation of the same size."""
         for index in range(first * self.stride, (first + count) * self.stride):
             self.rows[index] = 0
         self.spare_rows.setdefault(count, []).append(first)
@@ -224,11 +224,11 @@ class Block:
     # Attributes.
 
     def has_column(self, column: int) -> bool:
-        """Tell whether some slot has mentioned an attribute."""
+        """Return whether some slot has mentioned an attribute."""
         return column < self.column_limit and self.bases[column] >= 0
 
     def add_column(self, column: int, boundaries: Boundaries) -> None:
-        """Make room for an attribute: its fixed rows, its segments and its intervals."""
+        """Allocate the fixed rows, segments and intervals of an attribute."""
         if column >= self.column_limit:
             more = column + 1 - self.column_limit
             self.boundaries += [None] * more
@@ -248,7 +248,7 @@ class Block:
             self.widen_bounds(self.interval_limit + 4 + self.interval_limit // 2)
 
     def widen_bounds(self, limit: int) -> None:
-        """Make room for more intervals a slot; those of one slot lie together."""
+        """Make room for more intervals per slot; the intervals of a slot are contiguous."""
         bounds = array("d", [NEGATIVE, POSITIVE]) * (64 * self.words * limit)
         for slot in range(64 * self.words):
             for index in range(2 * self.interval_limit):
@@ -257,9 +257,9 @@ class Block:
         self.interval_limit = limit
 
     def rebuild(self, column: int, boundaries: Boundaries, words: int) -> bool:
-        """Go on giving an attribute other boundaries, by so many words, and tell whether that is finished.
+        """Convert the next ``words`` words of an attribute to other boundaries; return whether all are converted.
 
-        Until it is, questions go by the old boundaries, and slots are placed by both.
+        Until then questions use the old boundaries, and new slots are placed by both.
         """
         if self.next_boundaries is not boundaries:
             if self.next_boundaries is not None:
@@ -283,7 +283,7 @@ class Block:
         return True
 
     def change_boundaries(self) -> None:
-        """Let the boundaries of an attribute that was rebuilt take effect."""
+        """Switch an attribute to the boundaries that were rebuilt."""
         column = self.next_column
         boundaries = self.next_boundaries
         old = self.bases[column]
@@ -299,7 +299,7 @@ class Block:
     # Slots.
 
     def fail(self, column: int, slot: int, rows: int) -> None:
-        """Let a slot fail in those fixed rows of an attribute whose bits are set in ``rows``."""
+        """Mark a slot as failing in the fixed rows of an attribute whose bits are set in ``rows``."""
         at = self.bases[column] * self.stride + (slot >> 6)
         for row in range(FIRST_SEGMENT):
             if rows >> row & 1:
@@ -307,7 +307,7 @@ class Block:
         self.used[column] |= rows
 
     def set_interval(self, column: int, slot: int, low: float, high: float) -> None:
-        """Let a slot ask for numbers from ``low`` to ``high``."""
+        """Make a slot accept the numbers from ``low`` to ``high``."""
         at = 2 * (self.interval_limit * slot + self.positions[column])
         self.bounds[at] = low
         self.bounds[at + 1] = high
@@ -316,28 +316,28 @@ class Block:
             place_interval(self, self.next_base, self.next_boundaries, slot, low, high)
 
     def strings_of(self, column: Column) -> Strings:
-        """Return the rows of an attribute for single strings; they exist once some slot asks for strings."""
+        """Return the per-string rows of an attribute, creating them at first use."""
         if self.strings[column.number] is None:
             self.strings[column.number] = Strings(self, column.texts)
         strings: Strings = self.strings[column.number]
         return strings
 
     def let_verify(self, slot: int) -> None:
-        """Let the filter of a slot be evaluated whenever rows and intervals say nothing against it."""
+        """Mark a slot to be verified: its filter is evaluated whenever its rows and intervals pass."""
         self.verified[slot >> 6] |= ONE << (slot & 63)
 
     def let_blur(self, slot: int) -> None:
-        """Note that rows and intervals do not tell everything about the filter of a slot as a whole."""
+        """Mark a slot whose filter is not fully described by rows and intervals."""
         self.blurred[slot >> 6] |= ONE << (slot & 63)
 
     def settle(self, slot: int, number: int, interest: Any) -> None:
-        """Let a slot take part from now on."""
+        """Make a slot live."""
         self.numbers[slot] = number
         self.filters[slot] = interest
         self.live[slot >> 6] |= ONE << (slot & 63)
 
     def give_up(self, slot: int) -> None:
-        """Let a slot take part no longer; its bits stay until its word is swept."""
+        """Remove a slot; its bits stay until its word is swept."""
         self.live[slot >> 6] &= MASK ^ (ONE << (slot & 63))
         self.filters[slot] = None
         for strings in self.strings:
@@ -345,27 +345,27 @@ class Block:
                 strings.forget(self, slot)
 
     def next_of(self, words: int) -> Block:
-        """Return a new block with room for as much as this one has."""
+        """Return a new block with capacity for as many rows and intervals as this one has."""
         return Block(words, self.row_count, self.interval_count)
 
     def size_bytes(self) -> int:
-        """Return how many bytes rows and intervals take."""
+        """Return the size of rows and intervals in bytes."""
         return 8 * self.stride * self.row_limit + 16 * 64 * self.words * self.interval_limit
 
 
 def rows_of(boundaries: Boundaries) -> int:
-    """Return how many rows an attribute with these boundaries has."""
+    """Return the number of rows of an attribute with these boundaries."""
     return FIRST_SEGMENT + 2 * (boundaries.count + 1)
 
 
 def copy_words(source: array[int], target: array[int], count: int) -> None:
-    """Copy the first words of an array."""
+    """Copy the first ``count`` words of an array."""
     for index in range(count):
         target[index] = source[index]
 
 
 def place_interval(block: Block, base: int, boundaries: Boundaries, slot: int, low: float, high: float) -> None:
-    """Let a slot fail in all segments that its interval misses, and mark where it ends."""
+    """Mark a slot as failing in all segments that its interval misses, and mark the segments in which it ends."""
     first = boundaries.segment(low)
     last = boundaries.segment(high)
     bit = ONE << (slot & 63)
@@ -381,10 +381,10 @@ def place_interval(block: Block, base: int, boundaries: Boundaries, slot: int, l
 
 
 def place_simply(block: Block, slot: int, columns: dict[str, Column], predicates: tuple[Any, ...]) -> list[Any]:
-    """Place what most filters are made of: ranges of numbers, equalities with strings, mere existence.
+    """Place the most common predicates: ranges of numbers, equality with a string, existence.
 
-    Return the predicates that are left: others, those on attributes that the block does not have yet, and all of them
-    if they speak of one attribute more than once.
+    Return the predicates that were not placed: other kinds, those on attributes that the block does not have yet, and
+    all of them if some attribute occurs more than once.
     """
     left: list[Any] = []
     if is_repetitive(columns, predicates, slot):
@@ -409,7 +409,7 @@ def place_simply(block: Block, slot: int, columns: dict[str, Column], predicates
 
 
 def is_repetitive(columns: dict[str, Column], predicates: tuple[Any, ...], slot: int) -> bool:
-    """Tell whether predicates speak of one known attribute more than once."""
+    """Return whether a known attribute occurs more than once in the predicates."""
     found = False
     for predicate in predicates:
         column = columns.get(predicate.attribute)
@@ -424,7 +424,7 @@ def is_repetitive(columns: dict[str, Column], predicates: tuple[Any, ...], slot:
 
 
 def is_range(operator: Any, operand: Any) -> bool:
-    """Tell whether a predicate is a range of numbers between bounds that are doubles."""
+    """Return whether a predicate is a range of numbers whose bounds are doubles."""
     if operator is BETWEEN:
         return is_double(operand[0]) and is_double(operand[1]) and operand[0] <= operand[1]
     is_one = operator is GE or operator is LE or operator is GT or operator is LT or operator is EQ
@@ -432,7 +432,7 @@ def is_range(operator: Any, operand: Any) -> bool:
 
 
 def is_double(operand: Any) -> bool:
-    """Tell whether a bound is a number so small that it and all integers next to it are doubles."""
+    """Return whether a bound is a number so small that it and the integers next to it are all doubles."""
     if type(operand) is float:
         return -EXACT <= operand <= EXACT
     return type(operand) is int and -EXACT <= operand <= EXACT

@@ -1,9 +1,10 @@
 """The matching index: exact segment bitmaps over the subscriptions and advertisements of a broker.
 
-Filters lie in slots of a ``store``. One probe a publication is asked of all of them (``probes``): a link is done at its
-first hit, numbers are gathered for local clients only. Questions about filters work alike: a filter picks rows and
-intervals that rule most slots out. Where these tell everything (ranges, single strings, mere existence) the answer
-stands; the relations of ``octopia.content`` judge the rest, so that the index answers as the scan does.
+Filters are stored in the slots of a ``store``. One probe per publication searches all of them (``probes``): a link is
+done at its first match, and numbers are collected for local clients only. Questions about filters work the same way: a
+filter picks rows and intervals that rule out most slots. If these describe the filter fully (ranges, single strings,
+existence), the answer is final; the relations of ``octopia.content`` decide the rest, so that the index answers as the
+scan does.
 """
 
 from __future__ import annotations
@@ -12,39 +13,37 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-from octopia.content import Disjunction, Filter, Publication, conforms, covers, intersects, matches
+from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
 from octopia.matching.interface import Match, MatcherFactory
-from octopia.matching.layout import CONTAINS, IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS, WITHIN
+from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
 from octopia.matching.numbering import Numbering
-from octopia.matching.shapes import Shape, question_of
 from octopia.matching.store import Store
+from octopia.matching.value_sets import ValueSet, question_of
 
 IS_COMPILED = not (probes.__file__ or "").endswith(".py")
-"""Whether the kernel of the index is machine code."""
+"""True if the kernel of the index is compiled."""
 
 FEW = 8 if IS_COMPILED else 48
-"""Up to so many entries each is looked at, which takes no memory, and is faster in plain Python."""
+"""With at most this many entries every entry is read, which takes no memory and is faster in plain Python."""
 
 MOST_LINK_SETS = 4096
-"""How many sets of links are kept as tuples, ready for matches."""
+"""The number of sets of links that are cached as tuples."""
 
 _ALL = 1 << 62
-_NOTHING = Disjunction()
 
 _Places = tuple[int, ...]
 _Entry = tuple[Disjunction, Peer, int]
 
 
 class IndexSubscriptions:
-    """Subscriptions in an index, grouped by the neighbour that they came from; those of local clients are one group."""
+    """Subscriptions in an index, grouped by the neighbour that they came from; local clients are one group."""
 
     __slots__ = (
         "_entries",
         "_groups",
-        "_impossibles",
         "_link_sets",
         "_members",
         "_names",
@@ -53,11 +52,10 @@ class IndexSubscriptions:
         "_probe",
         "_repeats",
         "_store",
-        "_unjudged",
     )
 
     def __init__(self, entries: dict[SubscriptionId, _Entry] | None = None, numbering: Numbering | None = None):
-        """Make an empty index, or one of entries that have their numbers already."""
+        """Create an index of entries that already have their numbers; empty by default."""
         self._store = Store()
         self._entries = entries or {}
         self._numbering = numbering or Numbering()
@@ -68,8 +66,6 @@ class IndexSubscriptions:
         self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
         self._probe = probes.Probe()
-        self._impossibles: dict[SubscriptionId, None] = {}
-        self._unjudged = dict.fromkeys(self._entries)
         self._place_all()
 
     def __len__(self) -> int:
@@ -82,7 +78,6 @@ class IndexSubscriptions:
         """Store a subscription, and return its number."""
         number = self._numbering.take(subscription)
         self._entries[subscription] = entry = (interest, link, number)
-        self._unjudged[subscription] = None
         if self._places:
             self._place(*entry)
         else:
@@ -90,7 +85,7 @@ class IndexSubscriptions:
         return number
 
     def _place_all(self) -> None:
-        """Begin to use rows, if there are more than a few entries."""
+        """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
             for each in self._entries.values():
                 self._place(*each)
@@ -121,10 +116,8 @@ class IndexSubscriptions:
         self._link_sets.clear()
 
     def remove(self, subscription: SubscriptionId) -> int:
-        """Forget a stored subscription, and return the number that it had."""
+        """Remove a stored subscription, and return the number that it had."""
         interest, link, number = self._entries.pop(subscription)
-        self._impossibles.pop(subscription, None)
-        self._unjudged.pop(subscription, None)
         self._numbering.give_back(number)
         if self._places:
             self._displace(interest, link, number)
@@ -141,11 +134,11 @@ class IndexSubscriptions:
             self._expect_groups()
 
     def match(self, publication: Publication) -> Match:
-        """Return the links and local subscriptions that want ``publication``."""
+        """Return the links and local subscriptions that match ``publication``."""
         return self.match_many((publication,))[0]
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
-        """Return ``match`` of each."""
+        """Return the ``match`` of each publication."""
         if not self._places:
             return [self._scan(each, self._entries) for each in publications]
         probe, columns, blocks, link_sets = self._probe, self._store.column_list, self._store.blocks, self._link_sets
@@ -164,52 +157,37 @@ class IndexSubscriptions:
         return matched
 
     def _completed(self, match: Match, publication: Publication) -> Match:
-        """Add those to a match that were asked one by one."""
+        """Add the subscriptions to a match that have to be evaluated one by one."""
         odd = self._scan(publication, self._odd)
         links = dict.fromkeys((*match.links, *odd.links))
         return Match(tuple(sorted(links)), tuple(dict.fromkeys((*match.local, *odd.local))))
 
     def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
-        """Return the links whose groups were hit, in order."""
+        """Return the links whose groups have a match, sorted."""
         if len(self._link_sets) >= MOST_LINK_SETS:
             self._link_sets.clear()
         self._link_sets[hits] = links = tuple(sorted(link for link, group in self._groups.items() if hits[group]))
         return links
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
+        """Return the subscriptions that intersect ``advertisement``, sorted by id."""
         return sorted(dict.fromkeys(self._intersecting(advertisement, _ALL)))
 
     def any_intersecting(self, advertisement: Disjunction) -> bool:
-        """Tell whether some subscription intersects ``advertisement``."""
+        """Return whether any subscription intersects ``advertisement``."""
         return next(self._intersecting(advertisement, 1), None) is not None
 
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-        possible = [each for each in interest.filters if not covers(_NOTHING, Disjunction((each,)))]
-        if not possible:
-            return sorted(self._entries)
-        # Whatever covers the whole covers its first part, by one filter or another.
-        found = dict.fromkeys(self._ask(possible[0], CONTAINS)) | self._odd
-        return sorted(name for name in found if covers(self._entries[name][0], interest))
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
-        found = dict.fromkeys(name for each in interest.filters for name in self._ask(each, WITHIN))
-        found |= dict.fromkeys(self._impossible()) | self._odd
-        return sorted(name for name in found if covers(interest, self._entries[name][0]))
-
     def size_bytes(self) -> int:
-        """Return how many bytes the rows and intervals take."""
+        """Return the size of rows and intervals in bytes."""
         return self._store.size_bytes()
 
     @property
     def _odd(self) -> dict[SubscriptionId, None]:
-        """Those that have to be judged one by one when a whole filter is asked about."""
+        """The subscriptions that have to be compared with a filter one by one."""
         return {self._names[number]: None for number in self._store.odd}
 
     def _scan(self, publication: Publication, names: Iterable[SubscriptionId]) -> Match:
-        """Look at entries one by one: where there are few, and for integers that no double can stand for."""
+        """Evaluate entries one by one: if there are few, and for integers that are not doubles."""
         entries = map(self._entries.__getitem__, names)
         wanted = [(number, link) for interest, link, number in entries if matches(interest, publication)]
         links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
@@ -217,7 +195,7 @@ class IndexSubscriptions:
         return Match(tuple(sorted(links)), tuple(local))
 
     def _intersecting(self, advertisement: Disjunction, enough: int) -> Iterator[SubscriptionId]:
-        # What rows and intervals cannot be asked about as a whole is asked one by one.
+        # Filters that rows and intervals cannot represent are compared one by one.
         is_plain_all = bool(self._places) and _are_plain(advertisement)
         for offer in advertisement.filters if is_plain_all else ():
             is_exact = self._probe_offer(offer)
@@ -232,58 +210,29 @@ class IndexSubscriptions:
                 yield name
 
     def _probe_offer(self, offer: Filter) -> bool:
-        """Rule out what requires an undeclared attribute, or other values of a declared one.
+        """Rule out subscriptions that require an undeclared attribute, or other values of a declared one.
 
-        Return whether the probe says all that the offer does.
+        Return whether the probe describes the offer fully.
         """
-        probe, shapes = self._probe, question_of(offer).shapes
+        probe, value_sets = self._probe, question_of(offer).value_sets
         probe.clear({}, len(self._store.column_list))
         is_exact = True
         for column in self._store.column_list:
-            shape = shapes.get(column.name)
-            if shape is None:
+            values = value_sets.get(column.name)
+            if values is None:
                 probe.ask(column.number, IS_ABSENT)
             else:
-                is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+                is_exact = _ask_values(self._store, probe, column, values) and is_exact
         return is_exact
-
-    def _ask(self, interest: Filter, kind: int) -> Iterator[SubscriptionId]:
-        """Yield the subscriptions with a slot that may cover a filter (CONTAINS), or be covered by it (WITHIN)."""
-        if not self._places or not question_of(interest).is_plain:
-            return iter(self._entries)
-        probe, shapes = self._probe, question_of(interest).shapes
-        if kind == WITHIN and self._store.is_complete and any(name not in self._store.columns for name in shapes):
-            return iter(())
-        probe.clear({}, 2 * len(self._store.column_list))
-        for column in self._store.column_list:
-            shape = shapes.get(column.name)
-            if shape is None:
-                if kind == CONTAINS:
-                    probe.ask(column.number, IS_ABSENT)
-                continue
-            if kind == WITHIN:
-                probe.ask(column.number, IS_NEEDED)
-            _ask_values(self._store, probe, column, shape, kind)
-        _, found = _collect(self._store, probe, _ALL, is_exact=False)
-        return (self._names[number] for number, _ in found)
-
-    def _impossible(self) -> list[SubscriptionId]:
-        """Return the subscriptions with a filter that matches nothing: those are covered by anything."""
-        for name in self._unjudged:
-            parts = [covers(_NOTHING, Disjunction((each,))) for each in self._entries[name][0].filters]
-            if not parts or any(parts):
-                self._impossibles[name] = None
-        self._unjudged.clear()
-        return list(self._impossibles)
 
 
 class IndexAdvertisements:
-    """Advertisements in an index; those of one publisher are few, so that they are also kept by link."""
+    """Advertisements in an index, and also by link, since each publisher has few."""
 
     __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_places", "_probe", "_store")
 
     def __init__(self, entries: dict[AdvertisementId, _Entry] | None = None, numbering: Numbering | None = None):
-        """Make an empty index, or one of entries that have their numbers already."""
+        """Create an index of entries that already have their numbers; empty by default."""
         self._store = Store(ignores_absence=True)
         self._entries = entries or {}
         self._numbering = numbering or Numbering()
@@ -312,7 +261,7 @@ class IndexAdvertisements:
             self._place_all()
 
     def _place_all(self) -> None:
-        """Begin to use rows, if there are more than a few entries."""
+        """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
             for offer, _, number in self._entries.values():
                 self._place(offer, number)
@@ -321,7 +270,7 @@ class IndexAdvertisements:
         self._places[number] = tuple([self._store.add(LOCAL, number, each) for each in offer.filters])
 
     def remove(self, advertisement: AdvertisementId) -> None:
-        """Forget a stored advertisement."""
+        """Remove a stored advertisement."""
         _, link, number = self._entries.pop(advertisement)
         self._numbering.give_back(number)
         self._store.odd.pop(number, None)
@@ -332,7 +281,7 @@ class IndexAdvertisements:
             self._store.remove(place)
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements that ``subscription`` intersects."""
+        """Return the advertisements that ``subscription`` intersects, sorted by id."""
         is_odd = not self._places or not _are_plain(subscription)
         one_by_one = self._entries if is_odd else [self._names[number] for number in self._store.odd]
         found = {name: None for name in one_by_one if intersects(self._entries[name][0], subscription)}
@@ -347,7 +296,7 @@ class IndexAdvertisements:
         return sorted(found)
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
+        """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
         own = self._by_link.get(link)
         if own is None:
             return []
@@ -355,14 +304,14 @@ class IndexAdvertisements:
         return sorted(found) if len(found) > 1 else found
 
     def _probe_interest(self, interest: Filter) -> bool | None:
-        """Ask for what declares all that is required, with values that could be.
+        """Ask for advertisements that declare all required attributes, with values that may satisfy the interest.
 
-        Return whether the probe says all that the interest does; None if nothing declares it all.
+        Return whether the probe describes the interest fully, or None if no advertisement declares all attributes.
         """
-        probe, shapes = self._probe, question_of(interest).shapes
-        probe.clear({}, 2 * len(shapes))
+        probe, value_sets = self._probe, question_of(interest).value_sets
+        probe.clear({}, 2 * len(value_sets))
         is_exact = True
-        for name, shape in shapes.items():
+        for name, values in value_sets.items():
             column = self._store.columns.get(name)
             if column is None:
                 if self._store.is_complete:
@@ -370,7 +319,7 @@ class IndexAdvertisements:
                 is_exact = False
                 continue
             probe.ask(column.number, IS_NEEDED)
-            is_exact = _ask_values(self._store, probe, column, shape, OVERLAPS) and is_exact
+            is_exact = _ask_values(self._store, probe, column, values) and is_exact
         return is_exact
 
 
@@ -378,26 +327,25 @@ def _are_plain(asked: Disjunction) -> bool:
     return all(question_of(each).is_plain for each in asked.filters)
 
 
-def _ask_values(store: Store, probe: probes.Probe, column: Column, shape: Shape, kind: int) -> bool:
-    """Ask about the values that a shape takes, where rows and intervals know about such.
+def _ask_values(store: Store, probe: probes.Probe, column: Column, values: ValueSet) -> bool:
+    """Ask about a set of values, if rows and intervals can represent it.
 
-    Return whether they know everything about them.
+    Return whether they represent it fully.
     """
-    text = shape.only_text
+    text = values.only_text
     if text is not None:
-        # Whatever meets, covers or lies within one string takes it.
         probe.ask_text(column, text, store.blocks)
-    elif shape.is_about_numbers and shape.low <= shape.high and (shape.is_exact or kind != CONTAINS):
-        probe.ask_numbers(column, kind, shape.low, shape.high)
-    return shape.is_clear
+    elif values.is_about_numbers and values.low <= values.high:
+        probe.ask_numbers(column, OVERLAPS, values.low, values.high)
+    return values.is_clear
 
 
 def _collect(
     store: Store, probe: probes.Probe, enough: int, *, is_exact: bool
 ) -> tuple[list[int], list[tuple[int, Filter]]]:
-    """Return what is in the relation that a probe asks about, and what has to be judged, with its filter.
+    """Return the numbers that have the relation a probe asks about, and candidates to decide with their filters.
 
-    ``enough`` is how many will do.
+    The search ends when ``enough`` numbers are found.
     """
     sure: list[int] = []
     unsure: list[tuple[int, Filter]] = []

@@ -1,11 +1,11 @@
-"""The seam between brokers and whatever finds matches for them.
+"""The interface between brokers and matchers.
 
-A broker asks two kinds of question. To forward a publication it needs the *links* that want it, and subscriptions only
-of its own clients: ``Match`` says just that, so that an index may stop at the first hit of a link. To keep
-cluster index vectors true it needs to know which advertisements and subscriptions intersect.
+A broker asks two kinds of question. To forward a publication it needs the *links* that match, and the subscriptions of
+its own clients only. ``Match`` holds exactly that, so an index may stop at the first match of a link. To keep cluster
+index vectors correct it needs the advertisements and subscriptions that intersect.
 
-Publications that arrived together are matched together (``match_many``); nothing that a broker does between two
-publications of one batch changes the tables.
+Publications that arrive together are matched together (``match_many``); a broker never changes the tables between two
+publications of one batch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Who wants a publication: neighbours in order of ids, and subscriptions of local clients by number, in any order.
+    """The matches of a publication: neighbours sorted by id, and numbers of local subscriptions in any order.
 
-    The numbers are those that ``Subscriptions.add`` gave.
+    The numbers are those that ``Subscriptions.add`` returned.
     """
 
     links: tuple[BrokerId, ...]
@@ -33,57 +33,51 @@ class Subscriptions(Protocol):
     """The subscriptions that a broker knows, each with the link it came from."""
 
     def __len__(self) -> int:
-        """Count the subscriptions."""
+        """Return the number of subscriptions."""
 
     def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> int:
         """Store a subscription, whose id must be new, and return its number.
 
-        Numbers are small; that of a subscription that is removed may be given again.
+        Numbers are small; the number of a removed subscription may be used again.
         """
 
     def remove(self, subscription: SubscriptionId) -> int:
-        """Forget a stored subscription, and return the number that it had."""
+        """Remove a stored subscription, and return the number that it had."""
 
     def match(self, publication: Publication) -> Match:
-        """Return the links and local subscriptions that want ``publication``."""
+        """Return the links and local subscriptions that match ``publication``."""
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
-        """Return ``match`` of each."""
+        """Return the ``match`` of each publication."""
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
+        """Return the subscriptions that intersect ``advertisement``, sorted by id."""
 
     def any_intersecting(self, advertisement: Disjunction) -> bool:
-        """Tell whether some subscription intersects ``advertisement``."""
-
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
+        """Return whether any subscription intersects ``advertisement``."""
 
 
 class Advertisements(Protocol):
     """The advertisements that a broker knows, each with the link it came from."""
 
     def __len__(self) -> int:
-        """Count the advertisements."""
+        """Return the number of advertisements."""
 
     def add(self, advertisement: AdvertisementId, offer: Disjunction, link: Peer) -> None:
         """Store an advertisement; its id must be new."""
 
     def remove(self, advertisement: AdvertisementId) -> None:
-        """Forget a stored advertisement."""
+        """Remove a stored advertisement."""
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements that ``subscription`` intersects."""
+        """Return the advertisements that ``subscription`` intersects, sorted by id."""
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
+        """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
 
 
 class MatcherFactory(NamedTuple):
-    """How a broker makes its matchers."""
+    """The two classes of a matcher, for brokers to instantiate."""
 
     subscriptions: type[Subscriptions]
     advertisements: type[Advertisements]

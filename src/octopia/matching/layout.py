@@ -1,18 +1,18 @@
-"""How the blocks of the matching index are laid out, and what can be asked of them; see ``blocks`` and ``probes``."""
+"""Constants of the matching index: the layout of blocks and the kinds of question (``blocks`` and ``probes``)."""
 
 CHUNK = 16
-"""How many words are looked at together; the rows of a block are a multiple of it."""
+"""The number of words that are processed together; the length of a row is a multiple of it."""
 
 FEWEST_WORDS = 2 * CHUNK
 MOST_WORDS = 8 * CHUNK
-"""How long rows are in small and in large indexes; long ones are read faster, short ones waste less."""
+"""The length of rows in small and in large indexes; long rows are read faster, short rows waste less."""
 
 MOST_SEGMENTS = 256
 
 MOST_MEMOS = 1024
-"""How many strings of an attribute are remembered that no filter names."""
+"""The number of remembered strings per attribute that no filter names."""
 
-# The fixed rows of an attribute within a block; two rows for each of its segments follow.
+# The fixed rows of an attribute within a block; two rows per segment follow.
 ABSENT = 0
 NOT_NUMBER = 1
 NOT_STRING = 2
@@ -21,7 +21,7 @@ NOT_FALSE = 4
 NOT_TRUE = 5
 FIRST_SEGMENT = 6
 
-# What a question says about an attribute. A point asks about one number, the last three about all between two.
+# The kinds of question about an attribute. A point is one number; the last three ask about an interval.
 IS_ABSENT = 0
 IS_POINT = 1
 IS_STRING = 2
@@ -32,5 +32,5 @@ OVERLAPS = 6
 CONTAINS = 7
 WITHIN = 8
 
-# Groups of slots: 0 are local clients, of which every match counts; the others are links, done at their first.
+# Groups of slots: group 0 is the local clients, of which all matches count; the others are links, done at their first.
 LOCAL = 0

@@ -6,7 +6,7 @@ from octopia.ids import AdvertisementId, SubscriptionId
 
 
 class Numbering:
-    """Gives out small numbers, used ones again, and knows whom each stands for."""
+    """Assigns small numbers, reuses released ones, and knows the name behind each."""
 
     __slots__ = ("_free", "names")
 
@@ -15,7 +15,7 @@ class Numbering:
         self._free: list[int] = []
 
     def take(self, name: SubscriptionId | AdvertisementId) -> int:
-        """Return a number that now stands for ``name``."""
+        """Assign a number to ``name``, and return it."""
         if self._free:
             number = self._free.pop()
             self.names[number] = name
@@ -24,6 +24,6 @@ class Numbering:
         return len(self.names) - 1
 
     def give_back(self, number: int) -> None:
-        """Let a number stand for nobody."""
+        """Release a number."""
         self.names[number] = None
         self._free.append(number)

@@ -1,4 +1,4 @@
-# C types for probes.py, which explains everything. Nothing is defined here that probes.py does not define.
+# C types for probes.py; see there for explanations. Everything declared here is defined there.
 cimport cython
 
 from octopia.matching.blocks cimport Block, Boundaries, Column

@@ -1,12 +1,12 @@
-"""Questions to the matching index: which slots satisfy a publication, or may stand in some relation to a filter.
+"""Questions to the matching index: the slots that match a publication, or may be related to a filter.
 
-Plain Python that Cython compiles, like ``blocks``, which explains what rows are. A ``Probe`` holds a question,
-attribute by attribute. For each block it is *resolved* into the rows that it picks; the words of these rows are put
-together, and what is left are candidates. For a publication a candidate is checked only if one of its intervals ends in
-the very segment that the publication's value falls into.
+Plain Python that Cython compiles, like ``blocks``, which explains rows. A ``Probe`` holds a question, attribute by
+attribute. For each block it is *resolved* into rows; the words of these rows are combined, and the slots that are left
+are candidates. For a publication, a candidate is checked exactly only if one of its intervals ends in the segment of
+the publication's value.
 
-Words belong to groups. For a link one match is enough, so its words are skipped from then on; for local clients the
-numbers of all that match are gathered, in the same pass.
+Words belong to groups. For a link one match is enough, so its remaining words are skipped. For local clients the
+numbers of all matches are collected, in the same pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from octopia.matching import layout
 from octopia.matching.blocks import Block, Column
 
-# Names of this module's own, so that they can have C types.
+# Module-level copies, so that they can have C types.
 CHUNK = layout.CHUNK
 ABSENT = layout.ABSENT
 NOT_NUMBER = layout.NOT_NUMBER
@@ -59,7 +59,7 @@ _TABLE = _make_table()
 
 
 class Probe:
-    """A question to an index, attribute by attribute, and the rows that it picks in the block at hand."""
+    """A question to an index, attribute by attribute, and the rows that it picks in the current block."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -84,7 +84,7 @@ class Probe:
         self.reserve(8)
 
     def reserve(self, size: int) -> None:
-        """Make room for that many attributes."""
+        """Make room for ``size`` attributes."""
         self.size = size
         self.columns = array("q", bytes(8 * size))
         self.kinds = array("q", bytes(8 * size))
@@ -107,7 +107,7 @@ class Probe:
         self.highs = array("d", bytes(8 * size))
 
     def make_room(self, room: int) -> None:
-        """Make room for that many numbers of matching slots."""
+        """Make room for ``room`` numbers of matching slots."""
         buffer = array("q", bytes(8 * room))
         for index in range(self.found_count):
             buffer[index] = self.found[index]
@@ -120,13 +120,13 @@ class Probe:
         return self.found_array[: self.found_count]
 
     def expect_groups(self, count: int, links: int) -> None:
-        """Say how many groups there are, local clients among them, and how many of the links have any slots."""
+        """Set the number of groups, including that of local clients, and the number of links that have slots."""
         self.groups = count
         self.links = links
         self.hits = array("B", bytes(count))
 
     def clear(self, attributes: Mapping[str, Any], size: int) -> None:
-        """Begin a question of up to ``size`` attributes; ``attributes`` are what filters are verified on."""
+        """Start a question about up to ``size`` attributes; filters are verified against ``attributes``."""
         self.count = 0
         self.attributes = attributes
         self.is_doubtful = False
@@ -135,19 +135,19 @@ class Probe:
             self.reserve(2 * size)
 
     def ask(self, column: int, kind: int) -> None:
-        """Ask about an attribute that is missing, false or true, or that only has to be mentioned."""
+        """Ask about an attribute that is missing, false or true, or that the slot must mention."""
         self.columns[self.count] = column
         self.kinds[self.count] = kind
         self.count += 1
 
     def ask_text(self, column: Column, text: str, blocks: list[Block]) -> None:
-        """Ask about an attribute that is this string."""
+        """Ask about an attribute whose value is this string."""
         self.texts[self.count] = text
         self.text_numbers[self.count] = column.texts.look_up(text, blocks, column.number)
         self.ask(column.number, IS_STRING)
 
     def ask_numbers(self, column: Column, kind: int, low: float, high: float) -> None:
-        """Ask about an attribute that is a number, or any number between two."""
+        """Ask about an attribute whose value is a number, or any number between two."""
         self.froms[self.count] = low
         self.tos[self.count] = high
         if kind == IS_POINT:
@@ -158,7 +158,7 @@ class Probe:
         self.ask(column.number, kind)
 
     def ask_integer(self, column: Column, value: int) -> None:
-        """Ask about an integer that is no double: whatever takes one of the doubles around it has to be verified."""
+        """Ask about an integer that is not a double: slots that accept a double next to it must be verified."""
         nearest = float(value)
         low = nearest if nearest < value else nextafter(nearest, NEGATIVE)
         high = nearest if nearest > value else nextafter(nearest, POSITIVE)
@@ -188,9 +188,9 @@ def fill(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blo
 
 
 def match(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], blocks: list[Block]) -> bytes:
-    """Match a publication: note the numbers of local slots, and return one byte a group, 1 for links that want it.
+    """Match a publication: store the numbers of local slots, and return one byte per group, 1 for a link that matches.
 
-    If the probe then ``is_doubtful``, filters with bounds that are no doubles may have been overlooked.
+    If the probe ``is_doubtful`` afterwards, filters whose bounds are not doubles may have been missed.
     """
     fill(probe, columns, attributes, blocks)
     probe.found_count = 0
@@ -205,7 +205,7 @@ def match(probe: Probe, columns: list[Column], attributes: Mapping[str, Any], bl
 
 
 def search(block: Block, probe: Probe) -> int:
-    """Look through the candidates of a block, and return how many links have had their first match."""
+    """Check the candidates of a block, and return the number of links that got their first match."""
     words = probe.words
     links = 0
     for start in range(0, block.words, CHUNK):
@@ -225,7 +225,7 @@ def search(block: Block, probe: Probe) -> int:
 
 
 def is_wanted(block: Block, probe: Probe, start: int) -> bool:
-    """Tell whether a chunk has words of local clients, or of links that are not done."""
+    """Return whether a chunk has words of local clients, or of links without a match."""
     for index in range(start, start + CHUNK):
         owner = block.owners[index]
         if owner >= 0 and not probe.hits[owner]:
@@ -234,7 +234,7 @@ def is_wanted(block: Block, probe: Probe, start: int) -> bool:
 
 
 def narrow(block: Block, probe: Probe, rows: array[int], words: array[int], start: int) -> None:
-    """Put the rows of a question together: what is left of the live slots fails in none of them."""
+    """Combine the rows of a question: keep the live slots that fail in none of them."""
     for offset in range(CHUNK):
         words[offset] = block.live[start + offset]
     for index in range(probe.fail_count):
@@ -253,7 +253,7 @@ def narrow(block: Block, probe: Probe, rows: array[int], words: array[int], star
 
 
 def unsure_bits(block: Block, probe: Probe, word_index: int) -> int:
-    """Return the slots of which an interval ends in a segment that was asked about."""
+    """Return the slots with an interval that ends in a segment of the question."""
     unsure = 0
     for index in range(probe.end_count):
         unsure |= block.rows[probe.ends[index] + word_index]
@@ -261,7 +261,7 @@ def unsure_bits(block: Block, probe: Probe, word_index: int) -> int:
 
 
 def gather(block: Block, probe: Probe, word: int, word_index: int) -> None:
-    """Note the numbers of those candidates in a word that match."""
+    """Store the numbers of the candidates in a word that match."""
     if probe.found_count + 64 > probe.room:
         probe.make_room(2 * probe.room)
     unsure = word
@@ -281,7 +281,7 @@ def gather(block: Block, probe: Probe, word: int, word_index: int) -> None:
 
 
 def some_match(block: Block, probe: Probe, word: int, word_index: int) -> bool:
-    """Tell whether one of the candidates in a word matches."""
+    """Return whether any candidate in a word matches."""
     unsure = unsure_bits(block, probe, word_index) | block.verified[word_index]
     if word & ~unsure and not probe.is_doubtful:
         return True
@@ -294,7 +294,7 @@ def some_match(block: Block, probe: Probe, word: int, word_index: int) -> bool:
 
 
 def is_match(block: Block, probe: Probe, bit: int, word_index: int) -> bool:
-    """Check a candidate exactly: the intervals that end in a segment asked about, and what has to be verified."""
+    """Check a candidate exactly: the intervals that end in a segment of the question, and filters to be verified."""
     slot = (word_index << 6) + lowest_bit(bit)
     for index in range(probe.end_count):
         if block.rows[probe.ends[index] + word_index] & bit:
@@ -307,10 +307,10 @@ def is_match(block: Block, probe: Probe, bit: int, word_index: int) -> bool:
 
 
 def collect(probe: Probe, blocks: list[Block], sure: list[Any], unsure: list[Any], is_exact: bool, enough: int) -> None:
-    """Find the slots that may stand in the relation that a probe asks about.
+    """Find the slots that may have the relation that a probe asks about.
 
-    Those of which rows and intervals tell everything are appended to ``sure`` by number, if the question ``is_exact``;
-    all others to ``unsure`` as (number, filter). It ends when there are ``enough`` that are sure.
+    If the question ``is_exact``, slots that rows and intervals fully describe are appended to ``sure`` by number; all
+    others to ``unsure`` as (number, filter). The search ends when ``enough`` are sure.
     """
     words = probe.words
     for block in blocks:
@@ -321,7 +321,7 @@ def collect(probe: Probe, blocks: list[Block], sure: list[Any], unsure: list[Any
             for offset in range(CHUNK):
                 word = words[offset]
                 blurred = block.blurred[start + offset] if is_exact else MASK
-                # Of some filters the interval is wider than what they take: that may lie within, though it does not.
+                # Some filters accept less than their interval: they may lie within although the interval does not.
                 loose = block.verified[start + offset] if probe.is_within else 0
                 while word:
                     lowest = word & -word
@@ -337,7 +337,7 @@ def collect(probe: Probe, blocks: list[Block], sure: list[Any], unsure: list[Any
 
 
 def resolve(block: Block, probe: Probe) -> bool:
-    """Find the rows of a block that a question picks; return False if an attribute is needed that no slot mentions."""
+    """Find the rows of a block for a question; return False if no slot mentions an attribute that is needed."""
     probe.fail_count = 0
     probe.need_count = 0
     probe.string_count = 0
@@ -391,7 +391,7 @@ def resolve_point(block: Block, probe: Probe, index: int, column: int, base: int
 
 
 def resolve_numbers(block: Block, probe: Probe, index: int, column: int, base: int) -> None:
-    """Pick the row of slots that no number satisfies, and the interval to check."""
+    """Pick the row of slots that accept no number, and the interval to check."""
     pick_fails(block, probe, column, base, NOT_NUMBER)
     probe.number_kinds[probe.number_count] = probe.kinds[index]
     probe.intervals[probe.number_count] = 2 * block.positions[column]
@@ -401,7 +401,7 @@ def resolve_numbers(block: Block, probe: Probe, index: int, column: int, base: i
 
 
 def resolve_string(block: Block, probe: Probe, index: int, column: int, base: int) -> None:
-    """Pick the row of slots that no string satisfies, and those for this one."""
+    """Pick the row of slots that accept no string, and the rows of this string."""
     pick_fails(block, probe, column, base, NOT_STRING)
     strings = block.strings[column]
     if strings is not None:
@@ -417,7 +417,7 @@ def lowest_bit(word: int) -> int:
 
 
 def fits(block: Block, probe: Probe, at: int) -> bool:
-    """Check the intervals of a candidate exactly; ``at`` is where they lie."""
+    """Check the intervals of a candidate exactly; ``at`` is their offset."""
     for index in range(probe.number_count):
         low = block.bounds[at + probe.intervals[index]]
         high = block.bounds[at + probe.intervals[index] + 1]

@@ -1,10 +1,10 @@
-"""The reference matcher: it looks at every entry, with the relations of ``octopia.content`` and nothing else."""
+"""The reference matcher: it reads every entry, using nothing but the relations of ``octopia.content``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from octopia.content import Disjunction, Publication, conforms, covers, intersects, matches
+from octopia.content import Disjunction, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching.interface import Match, MatcherFactory
 from octopia.matching.numbering import Numbering
@@ -30,14 +30,14 @@ class ScanSubscriptions:
         return number
 
     def remove(self, subscription: SubscriptionId) -> int:
-        """Forget a stored subscription, and return the number that it had."""
+        """Remove a stored subscription, and return the number that it had."""
         del self._entries[subscription]
         number = self._numbers.pop(subscription)
         self._numbering.give_back(number)
         return number
 
     def match(self, publication: Publication) -> Match:
-        """Evaluate every subscription whose link is not yet known to want ``publication``."""
+        """Evaluate every subscription whose link has not matched ``publication`` yet."""
         links: dict[BrokerId, None] = {}
         local: list[int] = []
         for subscription, (interest, link) in self._entries.items():
@@ -50,24 +50,16 @@ class ScanSubscriptions:
         return Match(tuple(sorted(links)), tuple(local))
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
-        """Return ``match`` of each."""
+        """Return the ``match`` of each publication."""
         return [self.match(publication) for publication in publications]
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that intersect ``advertisement``."""
+        """Return the subscriptions that intersect ``advertisement``, sorted by id."""
         return sorted(each for each, (interest, _) in self._entries.items() if intersects(advertisement, interest))
 
     def any_intersecting(self, advertisement: Disjunction) -> bool:
-        """Tell whether some subscription intersects ``advertisement``."""
+        """Return whether any subscription intersects ``advertisement``."""
         return any(intersects(advertisement, interest) for interest, _ in self._entries.values())
-
-    def covering(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that cover ``interest``."""
-        return sorted(each for each, (wide, _) in self._entries.items() if covers(wide, interest))
-
-    def covered_by(self, interest: Disjunction) -> list[SubscriptionId]:
-        """Return, in order of ids, the subscriptions that ``interest`` covers."""
-        return sorted(each for each, (narrow, _) in self._entries.items() if covers(interest, narrow))
 
 
 class ScanAdvertisements:
@@ -86,15 +78,15 @@ class ScanAdvertisements:
         self._entries[advertisement] = (offer, link)
 
     def remove(self, advertisement: AdvertisementId) -> None:
-        """Forget a stored advertisement."""
+        """Remove a stored advertisement."""
         del self._entries[advertisement]
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements that ``subscription`` intersects."""
+        """Return the advertisements that ``subscription`` intersects, sorted by id."""
         return sorted(each for each, (offer, _) in self._entries.items() if intersects(offer, subscription))
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
-        """Return, in order of ids, the advertisements from ``link`` to which ``publication`` conforms."""
+        """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
         return sorted(
             each for each, (offer, source) in self._entries.items() if source == link and conforms(offer, publication)
         )

@@ -1,13 +1,13 @@
-"""Where the index keeps filters: blocks of slots, under common columns.
+"""The storage of filters in the index: blocks of slots with common columns.
 
-Slots are handed out by words of 64, each of which belongs to one group (a link, or all local clients), so that a link
-is done at its first hit. A place that was given up is not used again until a good part of its word is free; then the
-word is swept, and its free slots are handed out anew.
+Slots are allocated in words of 64. Each word belongs to one group (a link, or all local clients), so that a link is
+done at its first match. A removed place is not reused until many places of its word have been removed; then the word is
+swept, and its free slots are allocated again.
 
-Boundaries are quantiles of a sample of the last endpoints. They are looked at again when four times as many endpoints
-have been added, at the latest after some thousand, and chosen anew if they are too few or part the sample unevenly.
-Blocks then change over one by one, a little with every addition, so that nobody waits long. Until a block has, it goes
-by its old boundaries.
+Boundaries are quantiles of a sample of recent endpoints. They are reviewed when the number of endpoints has grown by a
+factor of four or by 16,384, and replaced if they are too few or divide the sample unevenly. Blocks are then converted
+one by one, a little with every addition, so that no addition takes long. A block uses its old boundaries until it is
+converted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 from octopia.content import Filter, Operator, Predicate, group_by_attribute
 from octopia.matching.blocks import Block, Boundaries, Column, place_simply
 from octopia.matching.layout import ABSENT, ASKS_STRING, CHUNK, FEWEST_WORDS, MOST_MEMOS, MOST_SEGMENTS, MOST_WORDS
-from octopia.matching.shapes import Shape, is_plain, shape_of
+from octopia.matching.value_sets import ValueSet, is_plain, value_set_of
 
 _INFINITY = float("inf")
 
@@ -28,16 +28,16 @@ _SLOT_BITS = 20
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 _REVIEW_EVERY = 16_384
 MOST_COLUMNS = 128
-"""How many attributes have rows; of others, filters are evaluated one by one."""
+"""The number of attributes that have rows; filters on other attributes are evaluated one by one."""
 SWEEP_AT = 24
-"""A word is swept when so many of its slots were given up."""
+"""The number of removed slots at which a word is swept."""
 
 
 class Store:
-    """Filters in slots, each under a number; ``ignores_absence`` makes a store of advertisements.
+    """Filters in slots, each under a number; a store of advertisements ``ignores_absence``.
 
-    Advertisements need not have an attribute to announce it, and one that says "absent" says nothing. ``odd`` are the
-    numbers with a filter that rows and intervals cannot be asked about as a whole.
+    An advertisement declares attributes that its publications may lack, so ABSENT does not constrain them. ``odd`` has
+    the numbers with a filter that rows and intervals cannot represent.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Store:
         return place
 
     def remove(self, place: int) -> None:
-        """Forget the filter at a place."""
+        """Remove the filter at a place."""
         block = self.blocks[place >> _SLOT_BITS]
         block.give_up(place & _SLOT_MASK)
         given_up = self._given_up.setdefault(place >> 6, [])
@@ -98,17 +98,17 @@ class Store:
             self._forget_strings()
 
     def _forget_strings(self) -> None:
-        """Forget strings that no filter names any more, where they have become many."""
+        """Forget strings that no filter names, for attributes with many of them."""
         for column in self.column_list:
             if len(column.texts.memos) > 2 * MOST_MEMOS:
                 column.texts.forget_memos(self.blocks, column.number)
 
     def size_bytes(self) -> int:
-        """Return how many bytes rows and intervals take."""
+        """Return the size of rows and intervals in bytes."""
         return sum(block.size_bytes() for block in self.blocks)
 
     def _take_word(self, group: int) -> list[int]:
-        """Give another word to a group, and return the places that it has free now."""
+        """Assign another word to a group, and return its free places."""
         if not self._words_left:
             words = min(MOST_WORDS, max(FEWEST_WORDS, self._words_total // 2 // CHUNK * CHUNK))
             self.blocks.append(self.blocks[-1].next_of(words) if self.blocks else Block(words))
@@ -124,7 +124,7 @@ class Store:
         return free
 
     def _place(self, block: Block, slot: int, predicates: list[Predicate]) -> None:
-        """Place any predicates, attribute by attribute."""
+        """Place predicates of any kind, attribute by attribute."""
         for attribute, together in group_by_attribute(predicates).items():
             column = self._column(attribute)
             if column is None:
@@ -135,20 +135,20 @@ class Store:
                 block.add_column(column.number, column.boundaries)
             if self._ignores_absence and any(each.operator is Operator.ABSENT for each in together):
                 together = tuple(each for each in together if each.operator is not Operator.ABSENT)
-            shape = shape_of(together)
-            self._place_shape(block, slot, column, shape, together)
-            if not shape.is_exact and shape.takes_number:
+            values = value_set_of(together)
+            self._place_values(block, slot, column, values, together)
+            if not values.is_exact and values.takes_number:
                 block.let_verify(slot)
-            if not shape.is_clear:
+            if not values.is_clear:
                 block.let_blur(slot)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all attributes that filters mention have rows."""
+        """True if all attributes that filters mention have rows."""
         return self._is_complete
 
     def _column(self, attribute: str) -> Column | None:
-        """Return an attribute's column, or None if there are too many to have another."""
+        """Return the column of an attribute, or None if there are too many columns to add another."""
         column = self.columns.get(attribute)
         if column is None and len(self.column_list) >= MOST_COLUMNS:
             self._is_complete = False
@@ -157,31 +157,31 @@ class Store:
             self.column_list.append(column)
         return column
 
-    def _place_shape(
-        self, block: Block, slot: int, column: Column, shape: Shape, predicates: tuple[Predicate, ...]
+    def _place_values(
+        self, block: Block, slot: int, column: Column, values: ValueSet, predicates: tuple[Predicate, ...]
     ) -> None:
-        # What an advertisement mentions is declared, even by "absent".
-        block.fail(column.number, slot, shape.fails | self._ignores_absence << ABSENT)
-        if shape.takes_number and (shape.low > -_INFINITY or shape.high < _INFINITY):
-            block.set_interval(column.number, slot, shape.low, shape.high)
-            column.note(shape.low)
-            column.note(shape.high)
-        if shape.takes_string and shape.asks_string:
+        # An advertisement declares every attribute that it mentions, even by ABSENT.
+        block.fail(column.number, slot, values.fails | self._ignores_absence << ABSENT)
+        if values.takes_number and (values.low > -_INFINITY or values.high < _INFINITY):
+            block.set_interval(column.number, slot, values.low, values.high)
+            column.note(values.low)
+            column.note(values.high)
+        if values.takes_string and values.asks_string:
             block.fail(column.number, slot, 1 << ASKS_STRING)
-            if shape.texts is None:
+            if values.texts is None:
                 block.strings_of(column).ask(slot, predicates)
             else:
-                block.strings_of(column).name(block, slot, shape.texts)
+                block.strings_of(column).name(block, slot, values.texts)
 
     def _review_boundaries(self) -> None:
-        """Choose boundaries for attributes that have grown."""
+        """Review the boundaries of attributes that have grown."""
         for column in self.column_list:
             if column.seen >= column.next_choice_at:
                 column.next_choice_at = min(column.seen * _GROWTH, column.seen + _REVIEW_EVERY)
                 self._choose_boundaries(column)
 
     def _choose_boundaries(self, column: Column) -> None:
-        """Give an attribute new boundaries if it needs them; its blocks will follow one by one."""
+        """Choose new boundaries for an attribute if it needs them; its blocks are converted one by one."""
         count = min(MOST_SEGMENTS - 1, max(1, column.seen // _ENDPOINTS_PER_SEGMENT))
         sample = column.sampled()
         if column.boundaries.count < count or _is_skewed(column.boundaries, sample):
@@ -190,7 +190,7 @@ class Store:
             self._outdated += [(block, column) for block in self.blocks if block.has_column(column.number)]
 
     def _catch_up(self) -> None:
-        """Bring one block a step nearer to the newest boundaries of one attribute."""
+        """Convert a part of one block to the newest boundaries of one attribute."""
         block, column = self._outdated[-1]
         is_done = block.boundaries[column.number].version == column.boundaries.version
         if is_done or block.rebuild(column.number, column.boundaries, CHUNK):
@@ -198,6 +198,6 @@ class Store:
 
 
 def _is_skewed(boundaries: Boundaries, sample: list[float]) -> bool:
-    """Whether some segment holds many times as many endpoints as it should."""
+    """Return whether some segment holds many times its share of endpoints."""
     shares = Counter(map(boundaries.segment, sample))
     return max(shares.values()) > _SKEW * len(sample) / (boundaries.count + 1)

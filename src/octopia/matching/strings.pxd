@@ -1,4 +1,4 @@
-# C types for strings.py, which explains everything.
+# C types for strings.py; see there for explanations.
 cimport cython
 
 cdef long long MOST_MEMOS

@@ -1,9 +1,9 @@
-"""Rows for single strings: which slots of a block each string satisfies.
+"""Rows for single strings: the slots of a block that each string satisfies.
 
-Plain Python that Cython compiles, like ``blocks``. An attribute numbers the strings that concern it (``Texts``): those
-that some slot names (*pinned*), and, where slots ask in other ways (prefix, contains, order…), those that publications
-brought lately, up to a limit. A block has a row for each number as soon as somebody asks for it. Slots that ask in
-other ways stand in a journal, which each row follows when it is next used.
+Plain Python that Cython compiles, like ``blocks``. ``Texts`` numbers the strings of an attribute: those that some slot
+names (*pinned*), and, if slots have other conditions on strings (prefix, contains, order…), the strings of recent
+publications, up to a limit. A block creates the row of a number when it is first asked for. Slots with other conditions
+are listed in a journal; a row catches up with the journal when it is next used.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from octopia.matching import layout
 
 MOST_MEMOS = layout.MOST_MEMOS
-"""How many strings that no slot names are remembered; then all of them are forgotten."""
+"""The number of remembered strings that no slot names; beyond it all of them are forgotten."""
 LONGEST_MEMO = 512
-"""Longer strings are looked at each time."""
+"""Longer strings are not remembered, but tested each time."""
 
 UNKNOWN = -1
-"""In place of a number: no slot names this string, and none asks in other ways."""
+"""In place of a number: no slot names this string, and no slot has other conditions."""
 UNNUMBERED = -2
-"""In place of a number: this string has to be looked at by itself."""
+"""In place of a number: this string is not remembered and must be tested by itself."""
 
 
 class Texts:
@@ -36,7 +36,7 @@ class Texts:
         self.general = 0
 
     def pin(self, text: str) -> int:
-        """Return the number of a string that one more slot names."""
+        """Count one more slot that names a string, and return the number of the string."""
         number = self.numbers.get(text, UNKNOWN)
         if number == UNKNOWN:
             number = self.add(text)
@@ -45,7 +45,7 @@ class Texts:
         return number
 
     def unpin(self, number: int) -> None:
-        """Note that a slot names a string no longer; it is remembered only if slots ask in other ways."""
+        """Count one slot less that names a string; unnamed strings are kept only if slots have other conditions."""
         self.pins[number] -= 1
         if not self.pins[number]:
             if self.general:
@@ -54,13 +54,13 @@ class Texts:
                 self.release(number)
 
     def release(self, number: int) -> None:
-        """Forget a string, of which no block has a row any more."""
+        """Forget a string that has no row in any block."""
         del self.numbers[self.texts[number]]
         self.texts[number] = ""
         self.free.append(number)
 
     def add(self, text: str) -> int:
-        """Number a string."""
+        """Assign a number to a string, and return it."""
         if self.free:
             number = self.free.pop()
             self.texts[number] = text
@@ -72,7 +72,7 @@ class Texts:
         return number
 
     def look_up(self, text: str, blocks: list[Any], column: int) -> int:
-        """Return the number of a string that a publication brought."""
+        """Return the number of a string in a publication."""
         number = self.numbers.get(text, UNKNOWN)
         if number != UNKNOWN or not self.general:
             return number
@@ -93,7 +93,7 @@ class Texts:
         self.release_memos()
 
     def release_memos(self) -> None:
-        """Forget all strings that no slot names, of which no block has a row any more."""
+        """Forget all strings that no slot names and that have no row in any block."""
         for number in self.memos.values():
             self.release(number)
         self.memos.clear()
@@ -116,11 +116,11 @@ class Strings:
         self.length = 0
 
     def has_row(self, number: int) -> bool:
-        """Tell whether a string has a row that is up to date."""
+        """Return whether a string has an up-to-date row."""
         return 0 <= number < self.size and self.rows[number] >= 0 and self.applied[number] == self.length
 
     def name(self, block: Any, slot: int, texts: tuple[str, ...]) -> None:
-        """Let a slot take certain strings."""
+        """Make a slot accept certain strings."""
         numbers = []
         for text in texts:
             number = self.texts.pin(text)
@@ -131,7 +131,7 @@ class Strings:
         self.named[slot] = numbers
 
     def ask(self, slot: int, predicates: tuple[Any, ...]) -> None:
-        """Let a slot take the strings that satisfy its predicates."""
+        """Make a slot accept the strings that satisfy its predicates."""
         self.general[slot] = predicates
         self.texts.general += 1
         if len(self.journal) > 64 + 2 * len(self.general):
@@ -143,7 +143,7 @@ class Strings:
         self.length = len(self.journal)
 
     def forget(self, block: Any, slot: int) -> None:
-        """Forget a slot; its bits stay until they are swept, but for strings that nobody else names."""
+        """Forget a slot; its bits stay until they are swept, except in rows that no other slot names."""
         if slot in self.general:
             del self.general[slot]
             self.texts.general -= 1
@@ -158,7 +158,7 @@ class Strings:
             self.texts.unpin(number)
 
     def drop_unnamed(self, block: Any) -> None:
-        """Give up the rows of all strings that no slot names: nobody asks in other ways any more."""
+        """Drop the rows of all strings that no slot names, after the last slot with other conditions was removed."""
         for number in range(self.size):
             if not self.pins[number]:
                 self.drop(block, number)
@@ -168,7 +168,7 @@ class Strings:
             self.applied[number] = 0
 
     def drop(self, block: Any, number: int) -> None:
-        """Give up the row of a string."""
+        """Drop the row of a string."""
         if number < self.size and self.rows[number] >= 0:
             block.give_up_rows(self.rows[number], 1)
             self.rows[number] = UNKNOWN
@@ -182,7 +182,7 @@ class Strings:
         return row
 
     def update_row(self, block: Any, number: int, text: str) -> int:
-        """Return the row of a string that has none, or an old one."""
+        """Create or update the row of a string, and return it."""
         if number == UNNUMBERED:
             return self.look_at(block, text)
         if number == UNKNOWN or not (self.general or (number < self.size and self.rows[number] >= 0)):
@@ -193,7 +193,7 @@ class Strings:
         return row
 
     def make_row(self, block: Any, number: int) -> None:
-        """Give a string its row, which is empty at first."""
+        """Create the row of a string, empty, if it has none."""
         if number >= self.size:
             self.reserve(max(number + 1, 2 * self.size))
         if self.rows[number] < 0:
@@ -201,20 +201,20 @@ class Strings:
             self.applied[number] = 0
 
     def reserve(self, size: int) -> None:
-        """Make room for more strings."""
+        """Make room for ``size`` strings."""
         self.rows = longer(self.rows, self.size, size, UNKNOWN)
         self.applied = longer(self.applied, self.size, size, 0)
         self.pins = longer(self.pins, self.size, size, 0)
         self.size = size
 
     def follow_journal(self, block: Any, number: int, text: str) -> None:
-        """Add those slots to a string's row that have asked in other ways since it was last used."""
+        """Add the slots that entered the journal since a string's row was last used."""
         for slot in self.journal[self.applied[number] :]:
             self.try_slot(block, self.rows[number], slot, text)
         self.applied[number] = self.length
 
     def look_at(self, block: Any, text: str) -> int:
-        """Make a row for a string that is not worth remembering."""
+        """Return a temporary row for a string that is too long to remember."""
         if self.scratch >= 0:
             block.give_up_rows(self.scratch, 1)
         self.scratch = block.add_rows(1)
@@ -230,7 +230,7 @@ class Strings:
 
 
 def satisfies(text: str, predicates: tuple[Any, ...]) -> bool:
-    """Tell whether a string satisfies all predicates."""
+    """Return whether a string satisfies all predicates."""
     for predicate in predicates:  # noqa: SIM110 - Cython compiles no generators here
         if not predicate.test(text):
             return False
@@ -238,7 +238,7 @@ def satisfies(text: str, predicates: tuple[Any, ...]) -> bool:
 
 
 def longer(old: array[int], count: int, limit: int, filler: int) -> array[int]:
-    """Return a longer array that begins like an old one, and goes on with a filler."""
+    """Return a longer array that starts with the contents of ``old`` and continues with ``filler``."""
     new = array("q", [filler] * limit)
     for index in range(count):
         new[index] = old[index]

@@ -1,15 +1,17 @@
-"""Overlay files: a tree, a number of clusters, and what is known of brokers and links.
+"""Overlay files: a tree, a number of clusters, the addresses of brokers and the shapes of links.
 
-The same reader serves ``overlay.toml`` and the ``[overlay]`` table of a scenario. It says what is written; that a link
-is slow or where a broker listens is for the drivers to heed. Every key is described in docs/overlay-files.md.
+The same reader serves ``overlay.toml`` and the ``[overlay]`` table of a scenario. Drivers decide how to use addresses
+and shapes. docs/overlay-files.md describes every key.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
@@ -17,24 +19,10 @@ from octopia.overlay.trees import default_clusters, parse_tree
 from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.tomlfile import Table, read_toml
 
-DEFAULT_HOST = "127.0.0.1"
-FIRST_PORT = 7400
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkShape:
-    """How one direction of a link is slowed down; None leaves it as it is."""
+    """The limits of one direction of a link; None is no limit."""
 
     rate: float | None = None
     """Publications per second."""
@@ -43,7 +31,7 @@ class LinkShape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overlay:
-    """What an overlay file says. ``shapes`` has a key (from, to) for every direction that is shaped."""
+    """The contents of an overlay file. ``shapes`` has a key (from, to) for every shaped direction of a link."""
 
     name: str
     scot: Scot
@@ -69,18 +57,18 @@ def read_overlay(table: Table, base_directory: Path) -> Overlay:
         return _read_contents(table)
     beside = [key for key in table if key != "file"]
     if beside:
-        raise table.error(f'expected "file" to stand alone, got "{beside[0]}" beside it')
+        raise table.error(f'expected "file" to be the only key, got also "{beside[0]}"')
     return load_overlay(base_directory / table.text("file"))
 
 
 def overlay_from_text(tree: str, clusters: int | None = None) -> Overlay:
-    """Make an overlay of a tree expression such as ``paper:se`` or ``path:3``."""
+    """Return the overlay of a tree expression such as ``paper:se`` or ``path:3``."""
     scot = _make_scot(tree, clusters)
     return Overlay(name=tree, scot=scot, addresses=_default_addresses(scot), shapes={}, routing=RoutingSettings())
 
 
 def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSettings:
-    """Read a ``[routing]`` table; what it leaves out is as in ``defaults``."""
+    """Read a ``[routing]`` table; missing keys are as in ``defaults``."""
     if table is None:
         return defaults
     return RoutingSettings(
@@ -98,7 +86,7 @@ def read_broker(table: Table, key: str, scot: Scot) -> BrokerId:
 
 
 def read_link_ends(table: Table, scot: Scot) -> tuple[Link, ...]:
-    """Read ``between`` (both directions of a link) or ``from`` and ``to`` (one) as pairs of sender and receiver."""
+    """Read ``between`` (both directions of a link) or ``from`` and ``to`` (one) as (sender, receiver) pairs."""
     both = table.has("between")
     one = [key for key in ("from", "to") if table.has(key)]
     if both == bool(one):
@@ -111,7 +99,7 @@ def read_link_ends(table: Table, scot: Scot) -> tuple[Link, ...]:
 
 
 def read_neighbours(table: Table, key: str, scot: Scot) -> Link:
-    """Read a list of two brokers that a link joins."""
+    """Read a list of two neighbours."""
     return _neighbours(table, table.pair(key), scot)
 
 
@@ -144,13 +132,13 @@ def _make_scot(text: str, clusters: int | None) -> Scot:
     count = default_clusters(text) if clusters is None else clusters
     if count is None:
         raise InvalidOverlay(
-            f'expected a number of clusters with the tree "{text}", got none (only paper:* brings one)'
+            f'expected a number of clusters with the tree "{text}", got none (only paper:* has a default)'
         )
     return Scot(tree, count)
 
 
 def _default_addresses(scot: Scot) -> dict[BrokerId, Address]:
-    return {broker: Address(DEFAULT_HOST, port) for port, broker in enumerate(scot.brokers, start=FIRST_PORT)}
+    return {broker: Address(DEFAULT_HOST, port) for port, broker in enumerate(scot.brokers, start=DEFAULT_PORT)}
 
 
 def _read_addresses(table: Table | None, scot: Scot) -> dict[BrokerId, Address]:
@@ -170,7 +158,17 @@ def _read_address(table: Table, default: Address) -> Address:
     host = table.text("host", default.host)
     if not host or any(each.isspace() for each in host):
         raise table.wrong("host", "the name or address of a machine")
+    if any(each in host for each in ":[]"):
+        host = _read_ipv6(table, host)
     return Address(host, table.integer("port", default.port, minimum=1, maximum=65535))
+
+
+def _read_ipv6(table: Table, host: str) -> str:
+    """Return the shortest form of an IPv6 address, so that equal addresses are equal texts."""
+    try:
+        return str(ipaddress.IPv6Address(host))
+    except ValueError:
+        raise table.wrong("host", "a name, an IPv4 address or an IPv6 address without brackets or a port") from None
 
 
 def _check_distinct(table: Table, addresses: dict[BrokerId, Address]) -> None:
@@ -178,7 +176,7 @@ def _check_distinct(table: Table, addresses: dict[BrokerId, Address]) -> None:
     for broker, address in addresses.items():
         if address in taken:
             raise table.error(
-                f"expected every broker at its own address, got {taken[address]} and {broker} at {address}"
+                f"expected a different address for every broker, got {taken[address]} and {broker} both at {address}"
             )
         taken[address] = broker
 
@@ -191,7 +189,7 @@ def _read_shapes(tables: list[Table], scot: Scot) -> dict[Link, LinkShape]:
             raise table.error("expected rate or delay_ms, got neither")
         for sender, receiver in ends:
             if (sender, receiver) in shapes:
-                raise table.error(f"expected each direction of a link once, got {sender} to {receiver} again")
+                raise table.error(f"expected each direction of a link once, got {sender} to {receiver} twice")
             shapes[sender, receiver] = shape
     return shapes
 
@@ -213,5 +211,5 @@ def _neighbours(table: Table, names: tuple[str, str], scot: Scot) -> Link:
 
 
 def _at(table: Table, error: InvalidOverlay) -> InvalidOverlay:
-    """Return the same error with the place in the file before it."""
+    """Return the error with the place in the file in front."""
     return type(error)(f"{table.place}: {error}")

@@ -1,6 +1,7 @@
-"""What one broker knows of the overlay: itself, its neighbours and the number of clusters (paper section 4).
+"""The neighbourhood of a broker: all that it knows of the overlay (paper section 4).
 
-Nothing else of the overlay ever reaches a broker, so this module stays free of graphs.
+It has the broker, its neighbours and the number of clusters. A broker learns nothing else of the overlay, so this
+module needs no graphs.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ class Neighbourhood:
 
     @property
     def is_edge(self) -> bool:
-        """Tell an edge broker, which has at most one primary neighbour, from an inner one."""
+        """True for an edge broker, which has at most one primary neighbour; False for an inner broker."""
         return len(self.primary_neighbours) <= 1
 
     @property
     def neighbours(self) -> tuple[BrokerId, ...]:
-        """All neighbours, the primary ones first."""
+        """All neighbours, primary neighbours first."""
         return self.primary_neighbours + self.secondary_neighbours
 
     def kind_of(self, peer: Peer) -> LinkKind:
-        """Return the kind of the link to ``peer``; every client is a possible peer."""
+        """Return the kind of the link to a neighbour or to any client."""
         if isinstance(peer, ClientId):
             return LinkKind.CLIENT
         if peer in self.secondary_neighbours:
@@ -52,7 +53,7 @@ class Neighbourhood:
             raise UnknownBroker(
                 f"expected a cluster other than {own} and below {self.clusters} at {self.broker}, got {cluster}"
             )
-        # Sorted by cluster with only the own one missing, so that the position is the cluster, or one less.
+        # Sorted by cluster with only the own cluster missing, so the position is the cluster, or one less.
         return self.secondary_neighbours[cluster if cluster < own else cluster - 1]
 
 
@@ -69,7 +70,7 @@ def _check_primary(of: Neighbourhood) -> None:
 def _check_secondary(of: Neighbourhood) -> None:
     region, own = of.broker.region, of.broker.cluster
     if not 0 <= own < of.clusters:
-        raise InvalidOverlay(f"expected {of.broker} in one of {of.clusters} clusters, numbered from 0")
+        raise InvalidOverlay(f"expected a broker of cluster 0 to {of.clusters - 1}, got {of.broker}")
     expected = tuple(BrokerId(region, cluster) for cluster in range(of.clusters) if cluster != own)
     if of.secondary_neighbours != expected:
         raise InvalidOverlay(

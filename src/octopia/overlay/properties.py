@@ -1,11 +1,11 @@
-"""The four properties of a SCOT, checked on a graph whose nodes are pairs (paper section 3).
+"""The four properties of a SCOT, checked on a graph whose nodes are (region, cluster) pairs (paper section 3).
 
 - Label order: the first part of a label is a region, the second a cluster.
 - Index: the clusters are numbered from 0 without a gap.
 - Acyclic: every cluster is the same tree.
 - Connectivity: every region is a complete graph.
 
-Where all hold and no edge leaves both its region and its cluster, the graph is the product of its fibres.
+If all hold and no edge leaves both its region and its cluster, the graph is the product of its fibres.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_properties(graph: networkx.Graph[Any]) -> None:
-    """Raise ``InvalidOverlay`` unless the graph, with (region, cluster) at every node, has all four properties."""
+    """Raise ``InvalidOverlay`` unless the graph has all four properties."""
     _check_label_order(graph)
     clusters = _check_index(graph)
     regions = sorted({region: None for region, _ in graph})
@@ -38,7 +38,7 @@ def _check_label_order(graph: networkx.Graph[Any]) -> None:
 
 
 def _check_index(graph: networkx.Graph[Any]) -> int:
-    """Return the number of clusters."""
+    """Check the numbering of clusters, and return their number."""
     labels = {cluster: None for _, cluster in graph}
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, int):
@@ -50,14 +50,14 @@ def _check_index(graph: networkx.Graph[Any]) -> int:
 
 
 def _check_nodes(graph: networkx.Graph[Any], regions: list[str], clusters: int) -> None:
-    """Every region crosses every cluster (paper Eq. 1)."""
+    """Check that there is a broker for every region and cluster (paper Eq. 1)."""
     for region, cluster in itertools.product(regions, range(clusters)):
         if (region, cluster) not in graph:
             raise InvalidOverlay(f"Eq. 1: expected a broker {region}.{cluster} in the product, got none")
 
 
 def _check_edges(graph: networkx.Graph[Any]) -> None:
-    """An edge stays within a region or within a cluster (paper Eq. 2)."""
+    """Check that every edge stays within a region or within a cluster (paper Eq. 2)."""
     for (region, cluster), (other_region, other_cluster) in graph.edges:
         if (region == other_region) == (cluster == other_cluster):
             raise InvalidOverlay(
@@ -79,7 +79,9 @@ def _check_acyclic(graph: networkx.Graph[Any], regions: list[str], clusters: int
             raise InvalidOverlay(f"acyclic property of cluster {cluster}: {error}") from None
         first = first or tree
         if tree != first:
-            raise InvalidOverlay(f"acyclic property: expected cluster {cluster} to be the same tree as cluster 0")
+            raise InvalidOverlay(
+                f"acyclic property: expected cluster {cluster} to be the same tree as cluster 0, got another"
+            )
 
 
 def _check_connectivity(graph: networkx.Graph[Any], regions: list[str], clusters: int) -> None:

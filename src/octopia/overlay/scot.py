@@ -1,11 +1,11 @@
 """Structured cyclic overlay topologies (paper sections 3 and 4).
 
 Definition: a SCOT is the Cartesian product of an acyclic, connected graph (its vertices are the regions) and a complete
-graph (its vertices are the clusters, 0 to k-1). A broker is a pair of both. aLinks join brokers of one cluster, each
-cluster being a replica of the tree; iLinks join brokers of one region, each region being a clique.
+graph (its vertices are the clusters, 0 to k-1). A broker is a pair of a region and a cluster. aLinks join brokers of
+one cluster; each cluster is a replica of the tree. iLinks join brokers of one region; each region is a clique.
 
-The product is made by networkx and checked for the four properties that the paper demands. Scots are for those who
-lay out, drive or draw an overlay; a broker is given its ``Neighbourhood`` and nothing more.
+networkx computes the product, which is then checked for the four properties that the paper requires. Files, drivers and
+diagrams use a ``Scot``; a broker gets only its ``Neighbourhood``.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 Link = tuple[BrokerId, BrokerId]
 
 MOST_CLUSTERS = 64
-"""The publication header has one bit a cluster, in a field of 64 bits."""
+"""The publication header has one bit per cluster, in a field of 64 bits."""
 
 MOST_BROKERS = 50_000
-"""Beyond this, what was typed is more likely a slip than an overlay."""
+"""A larger number is more likely a typo than an overlay."""
 
 
 class Scot:
-    """The overlay that a tree of regions and a number of clusters make. Never changes."""
+    """The immutable overlay of a tree of regions and a number of clusters."""
 
     def __init__(self, tree: Tree, clusters: int):
         _check_size(tree, clusters)
         self.tree = tree
         self.clusters = clusters
         self.graph = _product(tree, clusters)
-        """The networkx graph with a BrokerId at every node, frozen."""
+        """The frozen networkx graph of BrokerIds."""
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Scot:
 
     @functools.cached_property
     def brokers(self) -> tuple[BrokerId, ...]:
-        """All brokers by region, then by cluster."""
+        """All brokers, sorted by region, then by cluster."""
         return tuple(sorted(self.graph))
 
     @functools.cached_property
@@ -68,7 +68,7 @@ class Scot:
         return tuple(sorted((min(ends), max(ends)) for ends in self.graph.edges if wanted(*ends)))
 
     def neighbourhood(self, broker: BrokerId) -> Neighbourhood:
-        """Return what ``broker`` knows of this overlay."""
+        """Return the neighbourhood of a broker."""
         neighbours = sorted(self.graph[self.broker(broker)])
         return Neighbourhood(
             broker=broker,
@@ -80,11 +80,11 @@ class Scot:
     def link_kind(self, one: BrokerId, other: BrokerId) -> LinkKind:
         """Return the kind of the link between two neighbours."""
         if not self.graph.has_edge(self.broker(one), self.broker(other)):
-            raise InvalidOverlay(f"expected two neighbours, got {one} and {other}, which no link joins")
+            raise InvalidOverlay(f"expected two neighbours, got {one} and {other}, which have no link")
         return LinkKind.ALINK if one.cluster == other.cluster else LinkKind.ILINK
 
     def broker(self, name: str | BrokerId) -> BrokerId:
-        """Return the broker of that name."""
+        """Return the broker with this name; raise ``UnknownBroker`` if there is none."""
         broker = name if isinstance(name, BrokerId) else BrokerId.parse(name)
         if broker in self.graph:
             return broker
@@ -106,17 +106,17 @@ class Scot:
 
     @functools.cached_property
     def diameter(self) -> int:
-        """The diameter of the tree: the most hops within a cluster; 0 for one region."""
+        """The diameter of the tree: the maximum number of hops within a cluster; 0 for one region."""
         return self.tree.diameter
 
     @property
     def hop_bound(self) -> int:
-        """The most hops that a publication takes, however often it is rerouted."""
+        """The maximum number of hops of a publication, however often it is rerouted."""
         return self.clusters * (self.diameter + 1)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of regions, edges and clusters; equal for equal overlays, whatever machine computes it."""
+        """A digest of regions, edges and clusters; equal overlays have equal fingerprints on every machine."""
         edges = ",".join(f"{low}-{high}" for low, high in self.tree.edges)
         canonical = f"octopia overlay 1\n{self.clusters}\n{','.join(self.regions)}\n{edges}\n"
         return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
@@ -133,7 +133,7 @@ class Scot:
         return f"Scot({self.tree!r}, clusters={self.clusters})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The factors are a few bytes; the product is cheaper to make than to ship.
+        # The factors are a few bytes; computing the product is cheaper than sending it.
         return Scot, (self.tree, self.clusters)
 
 

@@ -1,7 +1,7 @@
 """The acyclic factor of an overlay: a connected graph of regions without cycles (paper section 3).
 
-A tree is written as its edges (``a-b, b-c``), as a single region (``a``), or made by a generator: ``path:3``,
-``star:5``, ``binary:7``, and the paper's own as ``paper:fig3``, ``paper:fig7`` and ``paper:se``.
+A tree is written as its edges (``a-b, b-c``), as a single region (``a``), or as a generator: ``path:3``, ``star:5``,
+``binary:7``, or a tree of the paper: ``paper:fig3``, ``paper:fig7`` and ``paper:se``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _REGION = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
-    """An acyclic, connected graph; regions are sorted, and so are the edges, each with its lower region first.
+    """An acyclic, connected graph; regions and edges are sorted, and each edge has its lower region first.
 
-    ``Tree.of`` takes edges in any order.
+    ``Tree.of`` accepts edges in any order.
     """
 
     regions: tuple[str, ...]
@@ -40,13 +40,13 @@ class Tree:
 
     @classmethod
     def of(cls, edges: Iterable[Edge], regions: Iterable[str] = ()) -> Tree:
-        """Make a tree of edges written in any order, and of ``regions`` that no edge may name."""
+        """Return a tree of edges in any order, and of ``regions`` that need not have an edge."""
         ordered = sorted((min(edge), max(edge)) for edge in edges)
         named = dict.fromkeys([*regions, *itertools.chain.from_iterable(ordered)])
         return cls(tuple(sorted(named)), tuple(ordered))
 
     def adjacency(self) -> dict[str, tuple[str, ...]]:
-        """Return the neighbours of every region, sorted."""
+        """Return the sorted neighbours of every region."""
         return {region: tuple(sorted(near)) for region, near in _adjacency(self.edges, self.regions).items()}
 
     @property
@@ -55,7 +55,7 @@ class Tree:
         return len(self.longest_path()) - 1
 
     def longest_path(self) -> tuple[str, ...]:
-        """Return the regions from one end of the diameter to the other, the lower end first; ties by name."""
+        """Return the regions of a longest path, the lower end first; ties are broken by name."""
         adjacency = self.adjacency()
         one = _farthest(adjacency, self.regions[0])
         other = _farthest(adjacency, one)
@@ -72,7 +72,7 @@ def _adjacency(edges: Iterable[Edge], regions: Iterable[str]) -> dict[str, list[
 
 
 def _reach(adjacency: dict[str, tuple[str, ...]], start: str) -> dict[str, str]:
-    """Return every region that can be reached, nearest first, with the one it was reached from."""
+    """Return every reachable region, nearest first, with the region it was reached from."""
     came_from = {start: start}
     waiting = deque([start])
     while waiting:
@@ -110,7 +110,7 @@ def _check_regions(regions: tuple[str, ...]) -> None:
                 f"expected a region to be a letter and then letters, digits or underscores, got {_quoted(region)}"
             )
     if any(left >= right for left, right in itertools.pairwise(regions)):
-        raise InvalidOverlay(f"expected the regions of a tree sorted and each once, got {', '.join(regions)}")
+        raise InvalidOverlay(f"expected sorted, distinct regions in a tree, got {', '.join(regions)}")
 
 
 def _check_edges(tree: Tree) -> None:
@@ -119,7 +119,7 @@ def _check_edges(tree: Tree) -> None:
         if low == high:
             raise InvalidOverlay(f"expected an edge to join two regions, got the self edge {low}-{high}")
         if low not in regions or high not in regions:
-            raise InvalidOverlay(f"expected the edge {low}-{high} to join regions of the tree")
+            raise InvalidOverlay(f"expected every edge to join regions of the tree, got {low}-{high}")
         if low > high:
             raise InvalidOverlay(f"expected every edge with its lower region first, got {low}-{high}")
     for left, right in itertools.pairwise(tree.edges):
@@ -133,7 +133,7 @@ def _check_edges(tree: Tree) -> None:
 
 
 def _check_acyclic(edges: tuple[Edge, ...]) -> None:
-    """Join regions edge by edge; an edge within what is joined already closes a cycle."""
+    """Check for cycles by joining regions edge by edge; an edge between joined regions closes a cycle."""
     leader: dict[str, str] = {}
 
     def lead(region: str) -> str:
@@ -147,7 +147,7 @@ def _check_acyclic(edges: tuple[Edge, ...]) -> None:
             forest = {region: tuple(near) for region, near in _adjacency(edges[:position], ()).items()}
             cycle = "-".join([*_path(forest, low, high), low])
             raise InvalidOverlay(
-                f"expected a tree, got the cycle {cycle}; leave out one edge of it, such as {low}-{high}"
+                f"expected a tree, got the cycle {cycle}; remove one of its edges, such as {low}-{high}"
             )
         leader[lead(low)] = lead(high)
 
@@ -159,16 +159,16 @@ def _check_connected(tree: Tree) -> None:
         shown = ", ".join(apart[:5]) + (", …" if len(apart) > 5 else "")
         raise InvalidOverlay(
             f"expected a connected tree, got no path from region {tree.regions[0]} to {shown}; "
-            f"an edge such as {tree.regions[0]}-{apart[0]} would join them"
+            f"add an edge such as {tree.regions[0]}-{apart[0]}"
         )
 
 
 def parse_tree(text: str) -> Tree:
-    """Read a tree: edges separated by commas, a single region, or a generator such as ``path:3``."""
+    """Parse a tree: edges separated by commas, a single region, or a generator such as ``path:3``."""
     if ":" in text:
         return _generate(text)
     if not text.strip():
-        raise InvalidOverlay('expected a tree such as "a-b, b-c", got an empty text')
+        raise InvalidOverlay('expected a tree such as "a-b, b-c", got an empty string')
     parts = [part.strip() for part in text.split(",")]
     if len(parts) == 1 and "-" not in text:
         return Tree.of([], regions=parts)
@@ -188,14 +188,14 @@ def _parse_edge(part: str) -> Edge:
 PAPER_TREES = {
     "fig3": "a-b, b-c, b-d, d-e, e-f",
     "fig7": "a-b, b-c",
-    # D1: the evaluation overlay S_e, read off the factors that the paper draws in its Fig. 9.
+    # D1: the evaluation overlay S_e, from the factors in the paper's Fig. 9.
     "se": "A-F, E-F, K-F, F-G, B-G, L-G, G-H, C-H, M-H, H-I, D-I, J-I, N-I",
 }
 _PAPER_CLUSTERS = {"fig3": 3, "fig7": 4, "se": 4}
 
 
 def default_clusters(text: str) -> int | None:
-    """Return the number of clusters that comes with a tree of the paper, None for all other trees."""
+    """Return the default number of clusters of a tree of the paper, None for all other trees."""
     family, _, name = text.partition(":")
     return _PAPER_CLUSTERS.get(name.strip()) if family.strip() == "paper" else None
 
@@ -207,7 +207,7 @@ def _generate(text: str) -> Tree:
     if family not in _GENERATORS:
         known = [*_GENERATORS, "paper"]
         raise InvalidOverlay(
-            f"expected a generator of {', '.join(known)}, got {_quoted(family)}{suggestion(family, known)}"
+            f"expected a generator, one of {', '.join(known)}, got {_quoted(family)}{suggestion(family, known)}"
         )
     size = _parse_size(family, argument)
     names = list(itertools.islice(region_names(), size))
@@ -219,13 +219,13 @@ def _paper_tree(name: str) -> Tree:
     if name not in PAPER_TREES:
         known = list(PAPER_TREES)
         raise InvalidOverlay(
-            f"expected a tree of the paper of {', '.join(known)}, got {_quoted(name)}{suggestion(name, known)}"
+            f"expected a tree of the paper, one of {', '.join(known)}, got {_quoted(name)}{suggestion(name, known)}"
         )
     return parse_tree(PAPER_TREES[name])
 
 
 def _parse_size(family: str, argument: str) -> int:
-    # The length is looked at first: Python refuses to convert thousands of digits.
+    # The pattern limits the length: Python refuses to convert thousands of digits.
     if not re.fullmatch(r"[0-9]{1,9}", argument) or not 1 <= int(argument) <= MOST_REGIONS:
         raise InvalidOverlay(
             f"expected a number of regions from 1 to {MOST_REGIONS} after {family}:, got {_quoted(argument)}"
@@ -238,11 +238,11 @@ _GENERATORS: dict[str, Callable[[int], int]] = {
     "star": lambda each: 0,
     "binary": lambda each: (each - 1) // 2,
 }
-"""From the number of a region to that of its parent; region 0 has none."""
+"""The number of a region's parent by generator; region 0 has no parent."""
 
 
 def region_names() -> Iterator[str]:
-    """Yield a, b, … z, aa, ab, … without end."""
+    """Yield a, b, … z, aa, ab, … endlessly."""
     for length in itertools.count(1):
         for letters in itertools.product(string.ascii_lowercase, repeat=length):
             yield "".join(letters)

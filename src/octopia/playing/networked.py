@@ -15,12 +15,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from octopia.addresses import Address
 from octopia.broker.interface import Event
 from octopia.client import Client, Received, connect
 from octopia.content import Publication
 from octopia.errors import NetworkError, OctopiaError
 from octopia.ids import BrokerId, LinkKind
-from octopia.overlay.files import Address
 from octopia.playing.files import Issued, Timed, Workload
 from octopia.protocol import Command, MessageKind, Verb
 from octopia.runtime.operating import ask

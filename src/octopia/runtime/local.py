@@ -11,13 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from octopia.addresses import Address
 from octopia.broker import BrokerSettings
 from octopia.client import Client, connect
 from octopia.errors import Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
-from octopia.overlay.files import Address, overlay_from_text
 from octopia.overlay.files import Overlay as OverlayFile
+from octopia.overlay.files import overlay_from_text
 from octopia.overlay.trees import default_clusters
 from octopia.runtime.node import Node, default_settings
 from octopia.settings import RoutingSettings

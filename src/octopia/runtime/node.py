@@ -13,13 +13,14 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 
+from octopia.addresses import Address
 from octopia.algorithms import hop_limit_of, make_broker
-from octopia.broker import Broker, BrokerSettings, Effects
+from octopia.broker import Broker, BrokerSettings, Effects, hop_limit_of, make_broker
 from octopia.errors import ClosedByPeer, InvalidOverlay, PeerError, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.matching import INDEX
 from octopia.overlay import LinkShape
-from octopia.overlay.files import Address, Overlay
+from octopia.overlay.files import Overlay
 from octopia.protocol import CloseCode, Hello, Opening, Role
 from octopia.runtime.greeting import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
 from octopia.runtime.links import BrokerLink, ClientLink

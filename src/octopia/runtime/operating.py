@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from octopia.addresses import Address
 from octopia.errors import PeerError, RequestRefused, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
-from octopia.overlay.files import Address
 from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
 from octopia.transport import Connection
 from octopia.transport.settings import DELAY_LIMIT_MS

@@ -1,4 +1,4 @@
-"""Connections: what brokers and clients have in common when they talk over TCP."""
+"""TCP connections, as brokers and clients use them."""
 
 from octopia.transport.connection import Connection, Owner
 

@@ -1,7 +1,7 @@
 """One TCP connection: items in and out, in batches.
 
-Reading and writing in batches decides how much a process can carry. All whole frames of one read are handed over
-together; all that is to be written in one turn of the event loop is joined and written once.
+Batches determine the throughput of a process. All complete frames of one read are delivered together, and all items
+that are sent in one turn of the event loop are joined into one write.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ import socket
 from collections.abc import Iterable
 from typing import Protocol, cast
 
+from octopia.addresses import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError
 from octopia.protocol import CloseCode, Closing, Opening, WireItem
 from octopia.wire import Limits, Reader, encode
 
 HANDSHAKE_S = 2.0
-"""How long the other end of a new connection may take to say who it is."""
+"""The time within which the peer of a new connection must send its Opening."""
 LINGER_S = 5.0
-"""How long a connection that is being closed may take to write what is left."""
+"""The time that a closing connection may take to write the rest of its data."""
 WRITE_HIGH_BYTES = 256 * 1024
-"""When so much waits to be written, nothing more is taken from queues."""
+"""With this much unwritten data, nothing more is taken from queues."""
 
 
 class Owner(Protocol):
-    """Whoever a connection belongs to."""
+    """The object that handles the events of a connection."""
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take what came, in order; an Opening only if none was expected before."""
+        """Handle received items, in order; an Opening that comes first is delivered alone."""
 
     def on_writable(self, connection: Connection) -> None:
-        """Learn that the connection can carry more again."""
+        """Handle the connection becoming writable again."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Learn that nothing more will come, and why, if the other end said so or did something wrong."""
+        """Handle the end of the connection; ``reason`` is set if the peer gave one or made a mistake."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection, from either end. It belongs to its greeter until the other end has said who it is."""
+    """One end of a connection. Its first owner greets the peer; the Opening may change the owner."""
 
     def __init__(self, owner: Owner, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
         self.owner = owner
@@ -52,40 +53,40 @@ class Connection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
 
-    # What owners do.
+    # For owners.
 
     @property
     def peer_address(self) -> str:
-        """Where the other end is, for people."""
+        """The address of the peer, for people."""
         if self._transport is None:
             return "nowhere"
         address = self._transport.get_extra_info("peername")
-        return f"{address[0]}:{address[1]}" if address else "somewhere"
+        return str(Address(*address[:2])) if address else "somewhere"
 
     @property
     def is_from_here(self) -> bool:
-        """Whether the other end is on this machine."""
+        """True if the peer is on this machine."""
         if self._transport is None:
             return False
         there, here = self._transport.get_extra_info("peername"), self._transport.get_extra_info("sockname")
         return bool(there and here) and (there[0] == here[0] or there[0] in ("127.0.0.1", "::1"))
 
     def set_limits(self, limits: Limits) -> None:
-        """Accept frames of other lengths from now on."""
+        """Change the limits on received frames."""
         self._reader.limits = limits
 
     def expect_opening(self) -> None:
-        """Close the connection if the other end does not say in time who it is."""
+        """Close the connection if the peer does not send its Opening in time."""
         self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_late)
 
     def opened(self) -> None:
-        """Note that the other end has said who it is."""
+        """Cancel the deadline of ``expect_opening``."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def send(self, items: Iterable[WireItem]) -> None:
-        """Write items at the end of this turn of the event loop, together with what others write."""
+        """Write items at the end of this turn of the event loop, joined with all others of the turn."""
         if self.is_closing or not self.is_open:
             return
         outbox = self._outbox
@@ -94,10 +95,10 @@ class Connection(asyncio.Protocol):
         outbox.extend(map(encode, items))
 
     def close(self, code: CloseCode, reason: str = "") -> None:
-        """Say why, write what is left, and close when the other end does; after a while without ceremony.
+        """Send the reason and all pending data, and close when the peer closes, or after ``LINGER_S``.
 
-        Until then what comes is read and ignored. A socket that is closed with something unread in it takes back what
-        the other end has not read yet, the reason among it.
+        Until then received data is ignored. Closing a socket with unread data would discard what the peer has not read
+        yet, including the reason.
         """
         if self.is_closing:
             return
@@ -114,21 +115,21 @@ class Connection(asyncio.Protocol):
         self._deadline = self._loop.call_later(LINGER_S, self._transport.abort)
 
     async def wait_closed(self) -> None:
-        """Wait until nothing more can come."""
+        """Wait until the connection has ended."""
         if self._transport is not None:
             await self._ended.wait()
 
     def abort(self) -> None:
-        """Close at once; what was not written is lost."""
+        """Close immediately; unwritten data is lost."""
         self.is_closing = True
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop does.
+    # For the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        stream = cast("asyncio.Transport", transport)  # that of uvloop is none by inheritance
+        """Start the connection."""
+        stream = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self._transport = stream
         if self.is_closing:
             stream.abort()
@@ -140,7 +141,7 @@ class Connection(asyncio.Protocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
-        """Hand over the items of one read; a bad frame ends the connection, after the good ones before it."""
+        """Deliver the items of one read; a bad frame closes the connection, after the items before it."""
         if self.is_closing:
             return
         items: list[WireItem] = []
@@ -160,23 +161,23 @@ class Connection(asyncio.Protocol):
             self.close(CloseCode.BAD_FRAME, str(self._reason))
 
     def _hand_over(self, items: list[WireItem]) -> None:
-        # Who an Opening comes from may become the owner; what follows is for the new one.
+        # An Opening may change the owner; the items after it are for the new owner.
         while items:
             is_opening = type(items[0]) is Opening
             self.owner.on_items(self, items[:1] if is_opening else items)
             items = items[1:] if is_opening and not self.is_closing else []
 
     def pause_writing(self) -> None:
-        """Take nothing more from queues for now."""
+        """Stop taking from queues."""
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue to take from queues."""
         self.is_writable = True
         self.owner.on_writable(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End."""
+        """End the connection."""
         self.opened()
         self.is_open = False
         self.is_closing = True

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fake_broker import FakeBroker, confirm, delivery
+from octopia.addresses import DEFAULT_PORT
 from octopia.client import client, dialling, publishing
 from octopia.protocol.messages import ClientReply, ClientRequest, PublishRequest
-from octopia.transport.settings import DEFAULT_PORT
 
 PAGE = (Path(__file__).parents[3] / "docs/client.md").read_text()
 IN_A_LOOP, WITHOUT_ONE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

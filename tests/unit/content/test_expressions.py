@@ -106,7 +106,7 @@ def test_the_ends_of_the_normal_form() -> None:
 
 
 def pairs(count: int) -> Expression:
-    """A conjunction of so many two-way choices, whose normal form has 2 ** count filters."""
+    """A conjunction of ``count`` two-way choices, whose normal form has 2 ** count filters."""
     return And(tuple(Or((equals(f"a{i}", 1), equals(f"b{i}", 1))) for i in range(count)))
 
 

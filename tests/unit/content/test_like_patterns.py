@@ -1,4 +1,4 @@
-"""LIKE patterns: what they match, against a slow and obvious matcher, and that they never take long."""
+"""LIKE patterns against a slow and obvious matcher, and in bounded time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from octopia.errors import InvalidFilter
 
 
 def obviously_matches(pieces: tuple[Piece, ...], text: str) -> bool:
-    """Try everything, as a definition would."""
+    """Try every way to match, as in the definition."""
     if not pieces:
         return not text
     first, rest = pieces[0], pieces[1:]
@@ -65,7 +65,7 @@ def test_a_long_segment_with_gaps_takes_one_step_a_character() -> None:
 
 
 class CountingText(str):
-    """A text that counts how often a character of it is looked at."""
+    """A text that counts how often its characters are read."""
 
     looks = 0
 

@@ -1,4 +1,4 @@
-"""What a publication may carry."""
+"""The values and payloads that a publication may carry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Subclass(str):
         ({"x": b"a"}, "expected a plain int, float, str or bool, got bytes for the attribute x"),
         ({"x": Shade.DARK}, "expected a plain int, float, str or bool, got Shade for the attribute x"),
         ({"x": Subclass("a")}, "expected a plain int, float, str or bool, got Subclass for the attribute x"),
-        ({"x": 2**63}, "expected an integer of 64 bits with sign, got 9223372036854775808 for the attribute x"),
+        ({"x": 2**63}, "expected a signed 64-bit integer, got 9223372036854775808 for the attribute x"),
         ({"x": "\udc00"}, "expected valid Unicode, got the lone surrogate U+DC00 for the attribute x"),
         ({"": 1}, "expected an attribute name of 1 to 255 characters, got 0 in a publication"),
         ({"a" * 256: 1}, "expected an attribute name of 1 to 255 characters, got 256 in a publication"),

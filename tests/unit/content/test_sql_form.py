@@ -1,4 +1,4 @@
-"""The SQL form: what it means, how it is printed, and what its errors say."""
+"""The SQL form: its meaning, its printed form and its errors."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def test_how_trees_are_printed(tree: Expression, text: str) -> None:
 
 @pytest.mark.parametrize("infinity", [math.inf, -math.inf])
 def test_infinities_have_no_literal(infinity: float) -> None:
-    with pytest.raises(InvalidFilter, match="infinities have none"):
+    with pytest.raises(InvalidFilter, match="infinities cannot be written"):
         format_expression(p("x", Operator.LT, infinity))
-    with pytest.raises(InvalidFilter, match="infinities have none"):
+    with pytest.raises(InvalidFilter, match="infinities cannot be written"):
         format_expression(p("x", Operator.IN, (1, infinity)))
 
 
@@ -200,7 +200,7 @@ OPERATORS = "an operator (=, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS)"
         ("x = 'it''s", "expected a closing ' for the string that begins at position 4, got none", 4),
         ('"x = 1', 'expected a closing " for the quoted name that begins at position 0, got none', 0),
         ('"" = 1', "expected an attribute name of 1 to 255 characters, got 0 in a filter at position 0", 0),
-        ("x > TRUE", "expected a number or a string in x >, booleans having no order, got TRUE at position 4", 4),
+        ("x > TRUE", "expected a number or a string in x > (booleans have no order), got TRUE at position 4", 4),
         (
             "x BETWEEN 1 AND 'a'",
             "expected two bounds of one type in x BETWEEN, got number and string at position 10",
@@ -211,15 +211,15 @@ OPERATORS = "an operator (=, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS)"
         ("x LIKE '!a' ESCAPE '!'", "expected %, _ or ! after the escape character !, got a at position 19", 19),
         (
             "x = 9223372036854775808",
-            "expected an integer of 64 bits with sign, got 9223372036854775808 at position 4",
+            "expected a signed 64-bit integer, got 9223372036854775808 at position 4",
             4,
         ),
         (
             "x = -9223372036854775809",
-            "expected an integer of 64 bits with sign, got -9223372036854775809 at position 4",
+            "expected a signed 64-bit integer, got -9223372036854775809 at position 4",
             4,
         ),
-        ("x = 1e309", "expected a number within the range of doubles, got 1e309 at position 4", 4),
+        ("x = 1e309", "expected a number in the range of a double, got 1e309 at position 4", 4),
         ("x = '\ud800'", "expected valid Unicode, got the lone surrogate U+D800 at position 5", None),
     ],
 )

@@ -83,16 +83,19 @@ def test_how_tuples_are_printed(text: str, printed: str) -> None:
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        (Or((p("x", Operator.EQ, 1), p("x", Operator.EQ, 2))), "got OR in it"),
-        (Not(p("x", Operator.EQ, 1)), "got NOT in it"),
-        (TRUE, "got CONSTANT in it"),
-        (And((p("x", Operator.EQ, 1), And((p("x", Operator.EQ, 1), p("y", Operator.EQ, 1))))), "got AND in it"),
+        (Or((p("x", Operator.EQ, 1), p("x", Operator.EQ, 2))), "got OR: use the SQL form"),
+        (Not(p("x", Operator.EQ, 1)), "got NOT: use the SQL form"),
+        (TRUE, "got CONSTANT: use the SQL form"),
+        (
+            And((p("x", Operator.EQ, 1), And((p("x", Operator.EQ, 1), p("y", Operator.EQ, 1))))),
+            "got AND: use the SQL form",
+        ),
         (p("x", Operator.IN, (1,)), "got IN on x"),
         (p("x", Operator.BETWEEN, (1, 2)), "got BETWEEN on x"),
         (p("x", Operator.ABSENT), "got ABSENT on x"),
         (p("x", Operator.LIKE, "_"), "got LIKE on x"),
         (p("x", Operator.NOT_PREFIX, "a"), "got NOT PREFIX on x"),
-        (p("x", Operator.LT, math.inf), "infinities have none"),
+        (p("x", Operator.LT, math.inf), "infinities cannot be written"),
     ],
 )
 def test_what_tuples_cannot_say_is_refused(tree: Expression, sentence: str) -> None:
@@ -112,11 +115,11 @@ def test_what_tuples_cannot_say_is_refused(tree: Expression, sentence: str) -> N
         ("[x,eq,5],", "expected an opening bracket after ,, got the end of the text at position 9"),
         ("[x,eq,5] [y,eq,5]", "expected a comma or the end of the text after ], got [ at position 9"),
         ("[x,eq,STOCK]", "expected a number, true, false or a string in quotes, got STOCK at position 6"),
-        ("[x,<,true]", "expected a number or a string in x <, booleans having no order, got TRUE at position 5"),
+        ("[x,<,true]", "expected a number or a string in x < (booleans have no order), got TRUE at position 5"),
         ("[x,str-prefix,5]", "expected a string in x PREFIX, got 5 at position 14"),
         (
             "[x,eq,99999999999999999999]",
-            "expected an integer of 64 bits with sign, got 99999999999999999999 at position 6",
+            "expected a signed 64-bit integer, got 99999999999999999999 at position 6",
         ),
         (
             "[x,like,'a']",

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from octopia.addresses import Address
 from octopia.errors import InvalidFile, InvalidOverlay, UnknownBroker, UsageError
 from octopia.ids import BrokerId
 from octopia.overlay.files import (
-    Address,
     LinkShape,
     Overlay,
     load_overlay,
@@ -81,6 +81,22 @@ def test_a_scenario_may_hold_the_overlay_itself(tmp_path: Path):
     assert overlay.routing.tau == 3.0
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("::1", "[::1]:7409"),
+        ("0:0::1", "[::1]:7409"),
+        ("2001:DB8::4", "[2001:db8::4]:7409"),
+        ("fe80::1%eth0", "[fe80::1%eth0]:7409"),
+        ("10.0.0.4", "10.0.0.4:7409"),
+        ("broker-4.example.org", "broker-4.example.org:7409"),
+    ],
+)
+def test_hosts_may_be_names_and_addresses_of_both_kinds(tmp_path: Path, host: str, shown: str):
+    overlay = load(tmp_path, BASE + f'[brokers."b.3"]\nhost = "{host}"\nport = 7409\n')
+    assert str(overlay.addresses[broker("b.3")]) == shown
+
+
 def test_default_addresses_count_up_by_region_and_cluster(tmp_path: Path):
     addresses = load(tmp_path, BASE).addresses
     assert [str(addresses[broker(each)]) for each in ("a.0", "a.3", "b.0", "c.3")] == [
@@ -128,10 +144,10 @@ def test_read_broker_names_the_place():
         ('tree = "a-b"\nclusters = true', InvalidFile, "expected clusters to be an integer, got true"),
         ('tree = "a-b"\nclusters = 2.0', InvalidFile, "expected clusters to be an integer, got 2.0"),
         ('tree = "a-b, b-a"\nclusters = 2', InvalidOverlay, "overlay.toml: expected every edge once"),
-        ('tree = ["a-b"]\nclusters = 2', InvalidFile, "expected tree to be a text, got a list"),
+        ('tree = ["a-b"]\nclusters = 2', InvalidFile, "expected tree to be a string, got a list"),
         (BASE + "cluster = 4", InvalidFile, 'got "cluster" (did you mean "clusters"?)'),
         (BASE + 'file = "other.toml"', InvalidFile, 'got "file"'),
-        (BASE + "name = 3", InvalidFile, "expected name to be a text"),
+        (BASE + "name = 3", InvalidFile, "expected name to be a string"),
         (BASE + '[brokers."b.9"]', UnknownBroker, "overlay.toml, [brokers]: expected a broker of region b"),
         (BASE + "[brokers.b]", UnknownBroker, "expected a broker as region.cluster"),
         (BASE + '[brokers]\n"b.3" = "10.0.0.1"', InvalidFile, "expected b.3 to be a table"),
@@ -140,14 +156,25 @@ def test_read_broker_names_the_place():
         (BASE + '[brokers."b.3"]\nport = "7400"', InvalidFile, "expected port to be an integer"),
         (BASE + '[brokers."b.3"]\nhost = ""', InvalidFile, "expected host to be the name or address of a machine"),
         (BASE + '[brokers."b.3"]\nhost = "a b"', InvalidFile, "expected host to be"),
+        (
+            BASE + '[brokers."b.3"]\nhost = "[::1]"',
+            InvalidFile,
+            'without brackets or a port, got the string "[::1]"',
+        ),
+        (BASE + '[brokers."b.3"]\nhost = "10.0.0.4:7400"', InvalidFile, "without brackets or a port"),
+        (
+            BASE + '[brokers."b.2"]\nhost = "::1"\nport = 1\n[brokers."b.3"]\nhost = "0::1"\nport = 1',
+            InvalidFile,
+            "got b.2 and b.3 both at [::1]:1",
+        ),
         (BASE + '[brokers."b.3"]\nhots = "x"', InvalidFile, '(did you mean "host"?)'),
-        (BASE + '[brokers."b.3"]\nport = 7400', InvalidFile, "got a.0 and b.3 at 127.0.0.1:7400"),
+        (BASE + '[brokers."b.3"]\nport = 7400', InvalidFile, "got a.0 and b.3 both at 127.0.0.1:7400"),
         (BASE + "[link]", InvalidFile, "expected link to be an array of tables, written [[link]]"),
         (BASE + "[[link]]\nrate = 1", InvalidFile, '[[link]] number 1: expected either "between" or "from" and "to"'),
         (BASE + '[[link]]\nbetween = ["a.0", "b.0"]\nto = "b.0"\nrate = 1', InvalidFile, "got both"),
         (BASE + '[[link]]\nfrom = "a.0"\nrate = 1', InvalidFile, 'expected the key "to", got none'),
         (BASE + '[[link]]\nto = "a.0"\nrate = 1', InvalidFile, 'expected the key "from", got none'),
-        (BASE + '[[link]]\nbetween = ["a.0"]\nrate = 1', InvalidFile, "expected between to be a list of two texts"),
+        (BASE + '[[link]]\nbetween = ["a.0"]\nrate = 1', InvalidFile, "expected between to be a list of two strings"),
         (
             BASE + '[[link]]\nbetween = ["a.0", "c.0"]\nrate = 1',
             InvalidOverlay,
@@ -167,7 +194,7 @@ def test_read_broker_names_the_place():
         (
             BASE + '[[link]]\nbetween = ["a.0", "b.0"]\nrate = 1\n[[link]]\nfrom = "b.0"\nto = "a.0"\nrate = 2',
             InvalidFile,
-            "[[link]] number 2: expected each direction of a link once, got b.0 to a.0 again",
+            "[[link]] number 2: expected each direction of a link once, got b.0 to a.0 twice",
         ),
         (BASE + '[routing]\nalgorithm = "dynamc"', InvalidFile, '(did you mean "dynamic"?)'),
         (BASE + "[routing]\ntau = 0", InvalidFile, "[routing]: expected tau to be a finite number above 0, got 0"),
@@ -184,7 +211,7 @@ def test_errors(tmp_path: Path, text: str, kind: type[UsageError], message: str)
 
 
 def test_a_file_stands_alone(tmp_path: Path):
-    with pytest.raises(InvalidFile, match='expected "file" to stand alone, got "clusters" beside it'):
+    with pytest.raises(InvalidFile, match='expected "file" to be the only key, got also "clusters"'):
         read_overlay(Table({"clusters": 3, "file": "overlay.toml"}, "scenario.toml, [overlay]"), tmp_path)
 
 

@@ -133,7 +133,7 @@ def test_the_graph_cannot_be_changed():
 
 
 def test_networkx_and_matplotlib_are_imported_only_when_needed():
-    code = "import sys, octopia.overlay.drawing; print(*{'networkx', 'matplotlib'}.intersection(sys.modules))"
+    code = "import sys, octopia.overlay.diagrams; print(*{'networkx', 'matplotlib'}.intersection(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
 

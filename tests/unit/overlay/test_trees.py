@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from octopia.errors import InvalidOverlay
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.trees import Tree, default_clusters, parse_tree, region_names
 
 
@@ -45,14 +45,14 @@ def test_texts_that_make_a_tree(text: str, regions: str, edges: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "got an empty text"),
-        ("  ", "got an empty text"),
+        ("", "got an empty string"),
+        ("  ", "got an empty string"),
         ("a-a", "got the self edge a-a"),
         ("a-b, a-b", "got a-b twice"),
         ("a-b, b-a", "got a-b twice (a-b and b-a are the same edge)"),
-        ("a-b, b-c, c-a", "got the cycle b-a-c-b; leave out one edge of it, such as b-c"),
+        ("a-b, b-c, c-a", "got the cycle b-a-c-b; remove one of its edges, such as b-c"),
         ("x-a, a-b, b-c, c-d, d-a, x-y", "got the cycle c-b-a-d-c"),
-        ("a-b, c-d", "no path from region a to c, d; an edge such as a-c would join them"),
+        ("a-b, c-d", "no path from region a to c, d; add an edge such as a-c"),
         ("a-b, c-d, e-f, g-h", "to c, d, e, f, g, …"),
         ("a-b,", 'got ""'),
         ("a, b", 'got "a"'),
@@ -62,9 +62,9 @@ def test_texts_that_make_a_tree(text: str, regions: str, edges: str):
         ("1-b", 'got "1-b"'),
         ("é", 'expected a region to be a letter and then letters, digits or underscores, got "é"'),
         ("a b", 'got "a b"'),
-        ("pth:3", 'expected a generator of path, star, binary, paper, got "pth" (did you mean "path"?)'),
+        ("pth:3", 'expected a generator, one of path, star, binary, paper, got "pth" (did you mean "path"?)'),
         ("zzz:3", 'got "zzz"'),
-        ("paper:fig8", 'expected a tree of the paper of fig3, fig7, se, got "fig8" (did you mean "fig'),
+        ("paper:fig8", 'expected a tree of the paper, one of fig3, fig7, se, got "fig8" (did you mean "fig'),
         ("path:0", 'expected a number of regions from 1 to 10000 after path:, got "0"'),
         ("path:-1", 'got "-1"'),
         ("path:", 'got ""'),
@@ -83,10 +83,10 @@ def test_constructor_wants_the_canonical_form():
     assert Tree(("a", "b"), (("a", "b"),)) == parse_tree("b-a")
     for regions, edges, message in [
         ((), (), "at least one region"),
-        (("b", "a"), (("a", "b"),), "sorted and each once"),
-        (("a", "a"), (), "sorted and each once"),
+        (("b", "a"), (("a", "b"),), "expected sorted, distinct regions"),
+        (("a", "a"), (), "expected sorted, distinct regions"),
         (("a", "b"), (("b", "a"),), "lower region first, got b-a"),
-        (("a",), (("a", "b"),), "the edge a-b to join regions of the tree"),
+        (("a",), (("a", "b"),), "expected every edge to join regions of the tree, got a-b"),
         (("a", "b", "c"), (("b", "c"), ("a", "b")), "got b-c before a-b"),
     ]:
         with pytest.raises(InvalidOverlay, match=message):

@@ -20,8 +20,8 @@ from octopia.scenario import (
     SlowItem,
     read_scenario,
 )
-from octopia.simulator.run import Run, run_scenario
 from octopia.simulator.links import FaultyLinks
+from octopia.simulator.run import Run, run_scenario
 from octopia.tomlfile import Table
 
 HEAD = """

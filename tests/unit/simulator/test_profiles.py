@@ -92,7 +92,7 @@ class TestFromAFile:
             ("link_dely_ms = 1\n", 'got "link_dely_ms" (did you mean "link_delay_ms"?)'),
             ("link_delay_ms = -1\n", "expected link_delay_ms to be a finite number of at least 0, got -1"),
             ("jitter_ms = nan\n", "expected jitter_ms to be a finite number of at least 0, got nan"),
-            ('match_us = "fast"\n', 'got the text "fast"'),
+            ('match_us = "fast"\n', 'got the string "fast"'),
             ("machines = 1.5\n", "expected machines to be an integer of at least 0, got 1.5"),
             ("name = \n", "line 1, column"),
         ],

@@ -6,9 +6,9 @@ import pytest
 
 from octopia.broker import Detail
 from octopia.errors import UsageError
-from octopia.simulator.wires import IdealLinks
-from octopia.simulator.run import run_scenario
 from octopia.simulator.links import FaultyLinks
+from octopia.simulator.run import run_scenario
+from octopia.simulator.wires import IdealLinks
 from support import received_by, run_text, scenario_from
 
 BASE = """

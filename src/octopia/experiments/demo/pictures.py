@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from octopia.experiments.charting import INK, LOOKS, drawing, frame, save
 from octopia.experiments.demo.running import Outcome, Side
 from octopia.experiments.page import Picture
-from octopia.overlay.drawing import Callouts, draw
+from octopia.overlay.diagrams import Callouts, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

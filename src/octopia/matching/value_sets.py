@@ -1,9 +1,8 @@
-"""What a filter asks of one attribute, in the terms in which the index stores it.
+"""The values that a filter accepts for one attribute, as the index stores them.
 
-A shape says for each kind of value whether it can satisfy the predicates at all, and, where that is enough, which
-values do: numbers between two doubles, certain strings. The bounds are exact for every number that is a double: a
-bound that is none (an integer beyond 2**53) becomes the nearest double on its inner side, and a strict one the next
-double.
+A value set says for each kind of value whether any can satisfy the predicates, and, where possible, which ones do: the
+numbers between two doubles, or certain strings. The bounds are exact for every number that is a double: a bound that is
+not (an integer beyond 2**53) becomes the nearest double on its inner side, and a strict bound the next double.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN
 _FINITE = (Operator.EQ, Operator.IN)
 
 
-class Shape(NamedTuple):
-    """What predicates on one attribute ask.
+class ValueSet(NamedTuple):
+    """The values that satisfy the predicates on one attribute.
 
-    ``texts`` are the only strings that satisfy them, None if that cannot be said; ``asks_string`` whether they ask
-    anything of strings at all. ``is_exact`` says that for numbers ``low`` and ``high`` tell everything. ``fails`` has
-    the bits of those fixed rows of a block in which the predicates fail (``layout``).
+    ``texts`` are the only strings that do, or None if they cannot be listed; ``asks_string`` is true if the predicates
+    constrain strings. ``is_exact`` means that ``low`` and ``high`` describe the numbers fully. ``fails`` has the bits
+    of the fixed rows of a block in which the predicates fail (``layout``).
     """
 
     takes_number: bool
@@ -44,14 +43,14 @@ class Shape(NamedTuple):
 
     @property
     def is_about_numbers(self) -> bool:
-        """Whether nothing but numbers satisfies it."""
+        """True if only numbers are in the set."""
         return self.takes_number and not (self.takes_string or self.takes_false or self.takes_true)
 
     @property
     def is_clear(self) -> bool:
-        """Whether rows and intervals tell everything about it when another filter is asked about.
+        """True if rows and intervals describe the set fully when it is compared with another filter.
 
-        They do if it takes the numbers of one interval, one string, or anything at all.
+        They do if the set is one interval of numbers, one string, or all values.
         """
         if self.is_about_numbers:
             return self.is_exact
@@ -59,40 +58,40 @@ class Shape(NamedTuple):
 
     @property
     def takes_anything(self) -> bool:
-        """Whether values of every kind satisfy it."""
+        """True if values of every kind are in the set."""
         return self.takes_number and self.takes_string and self.takes_false and self.takes_true
 
     @property
     def only_text(self) -> str | None:
-        """The one string that satisfies it where nothing else does, or None."""
+        """The string that is the only value of the set, or None."""
         others = self.takes_number or self.takes_false or self.takes_true
         return self.texts[0] if self.texts is not None and len(self.texts) == 1 and not others else None
 
 
 class Question(NamedTuple):
-    """What a filter asks as a whole: the shape of every attribute that it requires, and whether it is plain."""
+    """A whole filter as a question: the value set of every attribute that it requires, and whether it is plain."""
 
     is_plain: bool
-    shapes: dict[str, Shape]
+    value_sets: dict[str, ValueSet]
 
 
 @functools.lru_cache(maxsize=4096)
 def question_of(asked: Filter) -> Question:
-    """Return what a filter asks; advertisements are asked about again and again."""
-    shapes = {name: shape_of(predicates) for name, predicates in asked.required.items()}
-    return Question(is_plain(asked.predicates), shapes)
+    """Return a filter as a question; cached, since advertisements are asked about repeatedly."""
+    value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
+    return Question(is_plain(asked.predicates), value_sets)
 
 
-def shape_of(predicates: tuple[Predicate, ...]) -> Shape:
-    """Return what predicates on one attribute ask of it together."""
+def value_set_of(predicates: tuple[Predicate, ...]) -> ValueSet:
+    """Return the values that satisfy all of some predicates on one attribute."""
     if len(predicates) == 1 and predicates[0].operator in _ORDERED and type(_first(predicates[0])) is not str:
         return _range(predicates[0])
-    return _general_shape(predicates)
+    return _general_value_set(predicates)
 
 
 @functools.lru_cache(maxsize=16_384)
-def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
-    """Return the shape of any predicates; every broker that stores a subscription asks for the same ones."""
+def _general_value_set(predicates: tuple[Predicate, ...]) -> ValueSet:
+    """Return the value set of predicates of any kind; cached, since every broker on a path asks for the same."""
     needing = tuple(each for each in predicates if each.operator is not Operator.ABSENT)
     possible = len(needing) == len(predicates)
     low, high = _interval(needing)
@@ -101,7 +100,7 @@ def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
     takes_string = possible and _take(needing, ValueType.STRING) and texts != ()
     takes_false = possible and all(each.test(False) for each in needing)
     takes_true = possible and all(each.test(True) for each in needing)
-    return Shape(
+    return ValueSet(
         takes_number=takes_number,
         low=low,
         high=high,
@@ -116,7 +115,7 @@ def _general_shape(predicates: tuple[Predicate, ...]) -> Shape:
 
 
 def _rows(requires: bool, number: bool, string: bool, false: bool, true: bool) -> int:
-    """Return the bits of the rows in which predicates fail that take these kinds of value."""
+    """Return the bits of the rows in which predicates that accept these kinds of value fail."""
     return (
         requires << ABSENT
         | (not number) << NOT_NUMBER
@@ -126,11 +125,11 @@ def _rows(requires: bool, number: bool, string: bool, false: bool, true: bool) -
     )
 
 
-def _range(predicate: Predicate) -> Shape:
-    """Return the shape of one comparison of numbers, which is what most filters are made of."""
+def _range(predicate: Predicate) -> ValueSet:
+    """Return the value set of a single comparison of numbers, the most common kind of predicate."""
     low, high = _interval((predicate,))
     rows = _rows(True, low <= high, False, False, False)
-    return Shape(low <= high, low, high, True, False, True, None, False, False, rows)
+    return ValueSet(low <= high, low, high, True, False, True, None, False, False, rows)
 
 
 def _first(predicate: Predicate) -> Value | None:
@@ -143,7 +142,7 @@ def _take(predicates: tuple[Predicate, ...], kind: ValueType) -> bool:
 
 
 def _texts(predicates: tuple[Predicate, ...]) -> tuple[str, ...] | None:
-    """Return the strings that satisfy all predicates if one of them lists all that it takes."""
+    """Return the strings that satisfy all predicates, if one of the predicates lists all values that it accepts."""
     for each in predicates:
         if each.operator in _FINITE:
             listed = [text for text in _elements(each) if isinstance(text, str)]
@@ -152,9 +151,9 @@ def _texts(predicates: tuple[Predicate, ...]) -> tuple[str, ...] | None:
 
 
 def _interval(predicates: tuple[Predicate, ...]) -> tuple[float, float]:
-    """Return a closed interval of doubles that holds all numbers which satisfy the predicates.
+    """Return a closed interval of doubles that holds all numbers that satisfy the predicates.
 
-    It is the smallest one unless IN, NOT IN or <> are among them.
+    It is the smallest such interval unless IN, NOT IN or <> are among them.
     """
     low, high = -math.inf, math.inf
     for each in predicates:
@@ -165,10 +164,10 @@ def _interval(predicates: tuple[Predicate, ...]) -> tuple[float, float]:
 
 
 def is_plain(predicates: Iterable[Predicate]) -> bool:
-    """Whether rows and intervals can be asked about a filter as a whole, not only about single publications.
+    """Return whether rows and intervals represent a filter, so that it can be compared with other filters.
 
-    They cannot where an attribute is to be absent, nor where a bound lies beyond the integers that are all doubles:
-    intervals then leave out integers next to it.
+    They do not if an attribute must be absent, nor if a bound lies beyond 2**53: the interval then leaves out integers
+    next to the bound.
     """
     return not any(
         each.operator is Operator.ABSENT or any(_is_beyond_doubles(number) for number in _numbers(each))
@@ -197,7 +196,7 @@ def _bounds(predicate: Predicate) -> Iterator[tuple[float, float]]:
 
 
 def _is_beyond_all(operator: Operator, bound: float) -> bool:
-    """Whether nothing can be larger, or smaller, than a strict bound: it is infinite."""
+    """Return whether a strict bound is infinite, so that no number lies beyond it."""
     return (operator is Operator.GT and bound == math.inf) or (operator is Operator.LT and bound == -math.inf)
 
 
@@ -213,12 +212,12 @@ def _numbers(predicate: Predicate) -> list[int | float]:
 
 
 def _at_least(bound: float, *, strict: bool = False) -> float:
-    """Return the lowest double that is at least (or above) a bound."""
+    """Return the lowest double that is at least a bound, or above it if ``strict``."""
     nearest = float(bound)
     return math.nextafter(nearest, math.inf) if nearest < bound or (strict and nearest == bound) else nearest
 
 
 def _at_most(bound: float, *, strict: bool = False) -> float:
-    """Return the highest double that is at most (or below) a bound."""
+    """Return the highest double that is at most a bound, or below it if ``strict``."""
     nearest = float(bound)
     return math.nextafter(nearest, -math.inf) if nearest > bound or (strict and nearest == bound) else nearest

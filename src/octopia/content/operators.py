@@ -1,9 +1,9 @@
-"""The tests behind predicates: one small function for each operator and operand.
+"""The operators of predicates as tests: one small function per operator and operand.
 
-A test takes the value of its attribute, or ``None`` where the publication does not carry it, and answers in
-three-valued logic: ``None`` is unknown. Tests look at the exact Python type of the value first, because ``True == 1``
-in Python and a boolean must never compare with a number. They run for every predicate of every publication, so each is
-a closure with nothing left to decide but the value.
+A test takes the value of its attribute, or ``None`` if the publication does not carry it, and answers in three-valued
+logic: ``None`` is unknown. Tests check the exact Python type of the value first, because ``True == 1`` in Python and a
+boolean must never compare with a number. They run for every predicate of every publication, so each is a closure that
+only has to look at the value.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from octopia.content.patterns import compile_pattern
 from octopia.content.values import Value, ValueType, value_type
 
 Test: TypeAlias = Callable[[Value | None], bool | None]
-"""The three-valued answer of a predicate to the value of its attribute."""
+"""A function from the value of an attribute to the three-valued answer of a predicate."""
 
 
 def _typed(operand: Value, holds: Callable[[Any], bool]) -> Test:
-    """Ask ``holds`` about values of the operand's type only; about others the answer is unknown."""
+    """Return a test that calls ``holds`` for values of the operand's type; of others the answer is unknown."""
     kind = value_type(operand)
     if kind is ValueType.NUMBER:
 
         def test_number(value: Value | None) -> bool | None:
-            # The type is read twice rather than kept: this is faster, and floats come first.
+            # Reading the type twice is faster than storing it; floats are the most common.
             return holds(value) if type(value) is float or type(value) is int else None
 
         return test_number
@@ -35,10 +35,10 @@ def _typed(operand: Value, holds: Callable[[Any], bool]) -> Test:
 
 
 def _comparison(swapped: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
-    """Make the factory of a comparing test; Python compares ints with floats exactly.
+    """Return the factory of a comparing test; Python compares ints with floats exactly.
 
-    The comparison is given with its sides swapped, so that ``partial`` can fix the operand: that is cheaper to call
-    than a function of our own.
+    The comparison has its sides swapped, so that ``partial`` can fix the operand, which is cheaper to call than a
+    Python function.
     """
     return lambda operand: _typed(operand, functools.partial(swapped, operand))
 
@@ -58,7 +58,7 @@ def between(bounds: Sequence[Any]) -> Test:
 
 
 def member(elements: Sequence[Value]) -> Test:
-    """Test for a value equal to some element; unknown where none is and an element of another type is left."""
+    """Test for a value equal to some element; unknown if none is and some element has another type."""
     hits: dict[ValueType, frozenset[Value]] = {
         kind: frozenset(each for each in elements if value_type(each) is kind) for kind in ValueType
     }
@@ -76,7 +76,7 @@ def member(elements: Sequence[Value]) -> Test:
 
 
 def not_member(elements: Sequence[Value]) -> Test:
-    """Test for the contrary of ``member``: unknown stays unknown."""
+    """Test for the opposite of ``member``; unknown stays unknown."""
     return _negated(member(elements))
 
 
@@ -131,8 +131,8 @@ def absent(_: None) -> Test:
 
 
 def _negated(test: Test) -> Test:
-    def contrary(value: Value | None) -> bool | None:
+    def opposite(value: Value | None) -> bool | None:
         answer = test(value)
         return None if answer is None else not answer
 
-    return contrary
+    return opposite

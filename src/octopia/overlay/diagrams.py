@@ -1,7 +1,7 @@
-"""Pictures of an overlay, in the manner of the paper's Fig. 3: clusters are rows, regions are columns.
+"""Diagrams of an overlay in the style of the paper's Fig. 3: clusters are rows, regions are columns.
 
-aLinks are solid and iLinks dashed. A link that would run through a third broker is bent around it. Written with
-matplotlib, which is imported only when something is drawn. The same overlay gives the same bytes of SVG.
+aLinks are solid and iLinks dashed. A link that would cross a third broker is bent around it. Drawn with matplotlib,
+which is imported only when a diagram is drawn. The same overlay gives the same bytes of SVG.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.errors import UsageError
 from octopia.ids import BrokerId
-from octopia.overlay.layout import column_order
+from octopia.overlay.column_order import column_order
 from octopia.overlay.scot import Link, Scot
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_BROKERS_DRAWN = 1_000
-"""More would neither be legible nor drawn in reasonable time."""
+"""Larger diagrams would be illegible and take too long."""
 
 _FORMATS = (".svg", ".png")
 _PIXELS_PER_INCH = 150
-_MOST_PIXELS = 60_000  # a side; the renderer ends at 65,535
+_MOST_PIXELS = 60_000  # per side; the limit of the renderer is 65,535
 
-# Lengths are in inches, which are also the units of the axes, so that circles are round at every size.
+# Lengths are in inches, also on the axes, so that circles are round at every size.
 _COLUMN = 1.05
 _ROW = 1.15
 _RADIUS = 0.22
@@ -51,24 +51,24 @@ _RC: dict[Any, Any] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Callouts:
-    """What is said beside links, which then stand out, and brokers that stand out; and what the legend calls both."""
+    """Labels of highlighted links, highlighted brokers, and the legend entries of both."""
 
     links: Mapping[Link, str] = dataclasses.field(default_factory=dict)
-    links_are: str = "links that stand out"
+    links_are: str = "highlighted links"
     brokers: Collection[BrokerId] = ()
-    brokers_are: str = "brokers that stand out"
+    brokers_are: str = "highlighted brokers"
 
 
 def draw(
     scot: Scot, path: Path, *, highlight: Collection[Link] = (), title: str = "", callouts: Callouts | None = None
 ) -> None:
-    """Write a picture of the overlay as .svg or .png; links in ``highlight`` (in either direction) stand out."""
+    """Write a diagram of the overlay as .svg or .png; ``highlight`` lists links in either direction."""
     callouts = callouts or Callouts()
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
-        raise UsageError(f"expected a picture to end in {' or '.join(_FORMATS)}, got {path.name}")
+        raise UsageError(f"expected a file name that ends in {' or '.join(_FORMATS)}, got {path.name}")
     if len(scot.brokers) > MOST_BROKERS_DRAWN:
-        raise UsageError(f"expected at most {MOST_BROKERS_DRAWN} brokers in a picture, got {len(scot.brokers)}")
+        raise UsageError(f"expected at most {MOST_BROKERS_DRAWN} brokers in a diagram, got {len(scot.brokers)}")
     texts = {(min(link), max(link)): text for link, text in callouts.links.items()}
     marked = [*((min(link), max(link)) for link in highlight), *texts]
     for link in marked:
@@ -77,7 +77,9 @@ def draw(
     try:
         import matplotlib
     except ImportError:
-        raise UsageError('expected matplotlib for drawing, got none; pip install "octopia[plot]" brings it') from None
+        raise UsageError(
+            'expected matplotlib for drawing, got none: install it with pip install "octopia[plot]"'
+        ) from None
     with matplotlib.rc_context(_RC):
         figure = _figure(_Grid.of(scot), marked, title, callouts)
         _save(figure, path, suffix)
@@ -85,12 +87,12 @@ def draw(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grid:
-    """Where everything is: x by region, y by cluster, cluster 0 on top."""
+    """The positions of brokers: x by region, y by cluster, cluster 0 on top."""
 
     scot: Scot
     columns: dict[str, int]
     half_width: float
-    """Of a broker; more than its half height where names are long."""
+    """Of a broker; more than its half height if names are long."""
 
     @classmethod
     def of(cls, scot: Scot) -> _Grid:
@@ -110,7 +112,7 @@ class _Grid:
         return self.columns[broker.region] * self.column, -broker.cluster * _ROW
 
     def span(self, link: Link) -> int:
-        """Return how many columns or rows a link crosses; 1 where its ends are next to each other."""
+        """Return the number of columns or rows that a link crosses; 1 if its ends are adjacent."""
         one, other = link
         return abs(self.columns[one.region] - self.columns[other.region]) + abs(one.cluster - other.cluster)
 
@@ -158,7 +160,7 @@ def _figure(grid: _Grid, marked: list[Link], title: str, callouts: Callouts) -> 
 def _draw_title(axes: Axes, x: float, y: float, title: str, *, room: float) -> None:
     fitting = int(room / 0.13)
     shown = title if len(title) <= fitting else title[: fitting - 1] + "…"
-    # A dollar sign in a name is no formula.
+    # A dollar sign in a name does not start a formula.
     axes.text(x, y, shown, ha="left", va="center", fontsize=12, color=_INK, weight="bold", parse_math=False)
 
 
@@ -198,7 +200,7 @@ def _draw_alink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
 
 
 def _alink_bulge(grid: _Grid, link: Link) -> tuple[float, float]:
-    """Bend a long aLink upwards, the more the longer, yet never into the row above."""
+    """Return how far an aLink bends upwards: more the longer it is, but never into the row above."""
     span = grid.span(link)
     return 0.0, 0.0 if span == 1 else min(0.34 + 0.035 * (span - 2), _ROW / 2 - 0.04)
 
@@ -209,7 +211,7 @@ def _draw_ilink(axes: Axes, grid: _Grid, link: Link, marked: bool) -> None:
 
 
 def _ilink_bulge(grid: _Grid, link: Link) -> tuple[float, float]:
-    """Bend a long iLink sideways, left and right by turns so that they do not lie on each other."""
+    """Return how far an iLink bends sideways: left and right alternately, so that iLinks do not overlap."""
     low, high = link
     span = high.cluster - low.cluster
     width = 0.0 if span == 1 else min(grid.half_width + 0.09 + 0.13 * (span - 2), grid.column / 2 - 0.03)
@@ -217,7 +219,7 @@ def _ilink_bulge(grid: _Grid, link: Link) -> tuple[float, float]:
 
 
 def _draw_text(axes: Axes, grid: _Grid, link: Link, text: str) -> None:
-    """Write something beside a link: above an aLink, and beyond the bend of an iLink, between two rows."""
+    """Write a label next to a link: above an aLink, or beyond the bend of an iLink, between two rows."""
     one, other = link
     (x0, y0), (x1, y1) = grid.at(one), grid.at(other)
     is_ilink = one.region == other.region
@@ -243,7 +245,7 @@ def _draw_curve(
     *,
     dashed: bool,
 ) -> None:
-    """Draw a line, or a cubic curve that is ``bulge`` away from the line in its middle."""
+    """Draw a cubic curve whose middle is ``bulge`` away from the straight line."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
@@ -289,7 +291,7 @@ def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
 
 
 def _legend_below(callouts: Callouts) -> dict[str, bool]:
-    """Return what stands below the legend, a row each, and whether it is of links or of brokers."""
+    """Return the rows below the legend, and for each whether it is about links (or brokers)."""
     entries = {}
     if callouts.links:
         entries[callouts.links_are] = True
@@ -314,4 +316,4 @@ def _save(figure: Figure, path: Path, suffix: str) -> None:
             dpi = min(_PIXELS_PER_INCH, int(_MOST_PIXELS / max(figure.get_size_inches())))
             figure.savefig(path, format="png", dpi=dpi, metadata={"Software": "OctopiA"})
     except OSError as error:
-        raise UsageError(f"expected to write a picture to {path}, got: {error.strerror}") from None
+        raise UsageError(f"expected to write a diagram to {path}, got: {error.strerror}") from None

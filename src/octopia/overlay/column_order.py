@@ -1,8 +1,8 @@
-"""In which order to put the regions of a tree side by side, so that neighbours stand close.
+"""The order of regions from left to right in tables and diagrams, with neighbours close to each other.
 
-The longest path of the tree becomes the spine, left to right. What hangs on a region of the spine goes around that
-region, half before it and half after it, and so on within what hangs there. For a path this is the path itself, and for
-the paper's Fig. 3 the order in which the paper draws it.
+The longest path of the tree becomes the spine, left to right. The subtrees at a region of the spine are placed around
+that region, half before it and half after it, and so on recursively. For a path this gives the path itself, and for the
+paper's Fig. 3 the order in the paper.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def column_order(tree: Tree) -> tuple[str, ...]:
 
 
 def _around(region: str, hanging: list[tuple[str, str]], adjacency: _Adjacency) -> list[str]:
-    """Put the subtrees ``hanging`` (each a root and the region it hangs on) before and after ``region``.
+    """Place the subtrees ``hanging`` (each a root and its parent) before and after ``region``.
 
-    With a stack in place of recursion, as a path may hang there that is longer than Python's stack is deep.
+    This uses a stack and not recursion, since a subtree may be deeper than Python's recursion limit.
     """
     order: list[str] = []
-    # What is still to be written, next at the end: a region itself, or (with its parent) a subtree to take apart.
+    # The rest of the order, next entry last: a region, or a subtree to expand (with its parent).
     waiting: list[tuple[str, str | None]] = _halves(region, hanging)
     while waiting:
         root, parent = waiting.pop()

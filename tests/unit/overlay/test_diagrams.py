@@ -8,7 +8,7 @@ import pytest
 
 from octopia.errors import InvalidOverlay, UsageError
 from octopia.ids import BrokerId
-from octopia.overlay.drawing import Callouts, draw
+from octopia.overlay.diagrams import Callouts, draw
 from octopia.overlay.files import overlay_from_text
 
 pytest.importorskip("matplotlib")
@@ -65,7 +65,7 @@ def test_png(tmp_path: Path):
 
 def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
     code = (
-        "import sys, pathlib; from octopia.overlay import overlay_from_text; from octopia.overlay.drawing import draw;"
+        "import sys, pathlib; from octopia.overlay import overlay_from_text; from octopia.overlay.diagrams import draw;"
         "draw(overlay_from_text('paper:fig3').scot, pathlib.Path(sys.argv[1]))"
     )
     for seed in ("1", "2"):
@@ -77,17 +77,17 @@ def test_same_bytes_whatever_the_hash_seed(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["overlay.pdf", "overlay", "overlay.svg.gz"])
 def test_other_formats(tmp_path: Path, name: str):
-    with pytest.raises(UsageError, match=rf"expected a picture to end in \.svg or \.png, got {re.escape(name)}"):
+    with pytest.raises(UsageError, match=rf"expected a file name that ends in \.svg or \.png, got {re.escape(name)}"):
         draw(overlay_from_text("a", 1).scot, tmp_path / name)
 
 
 def test_too_large_for_a_picture(tmp_path: Path):
-    with pytest.raises(UsageError, match="at most 1000 brokers in a picture, got 1001"):
+    with pytest.raises(UsageError, match="at most 1000 brokers in a diagram, got 1001"):
         draw(overlay_from_text("path:1001", 1).scot, tmp_path / "overlay.svg")
 
 
 def test_a_folder_that_is_missing(tmp_path: Path):
-    with pytest.raises(UsageError, match="expected to write a picture to"):
+    with pytest.raises(UsageError, match="expected to write a diagram to"):
         draw(overlay_from_text("a", 1).scot, tmp_path / "gone" / "overlay.svg")
 
 
