@@ -20,6 +20,7 @@
     ├── NetworkError           nobody did wrong, but something did not come about
     │   ├── Unavailable        no broker can be reached
     │   ├── NotConfirmed       a request is not known to be in force everywhere in time
+    │   ├── TimedOut           a call took longer than its timeout; also a TimeoutError
     │   ├── OutcomeUnknown     a publication may or may not have been accepted
     │   ├── SlowSubscriber     a subscriber was cut off for being too slow, with the count of what it lost
     │   └── JobFailed          a job of the pipeline, or some runs of a sweep, did not come to their end
@@ -144,8 +145,12 @@ class NotConfirmed(NetworkError):
         return self.sentence
 
 
+class TimedOut(NetworkError, TimeoutError):
+    """A call took longer than its timeout, and has no effect any more."""
+
+
 class OutcomeUnknown(NetworkError):
-    """The host broker lost its memory, or was lost, before it had acknowledged a publication."""
+    """A publication was written and not acknowledged, in time or before its host broker was lost."""
 
 
 class SlowSubscriber(NetworkError):
