@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 def cut_clients(overlay: Overlay) -> int:
     """Break the connections of all clients, and return how many there were."""
-    links = [link for node in overlay.nodes.values() for link in node.clients.values() if link.connection is not None]
+    links = [link for node in overlay._nodes.values() for link in node.clients.values() if link.connection is not None]
     for link in links:
         link.connection.abort()
     return len(links)
@@ -148,7 +148,7 @@ def test_a_client_that_is_too_slow_is_told_what_it_lost() -> None:
         ):
             subscription = await slow.subscribe("x > 0")
             await publisher.advertise("x > 0")
-            overlay.nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
+            overlay._nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
             await publisher.publish_many([{"x": number} for number in range(1, 201)])
             with pytest.raises(SlowSubscriber) as told:
                 await exhaust(subscription)

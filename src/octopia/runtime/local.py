@@ -37,7 +37,7 @@ class Overlay:
         self._settings = settings or default_settings(overlay)
         self._addresses: dict[BrokerId, Address] = {}
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self.nodes: dict[BrokerId, Node] = {}
+        self._nodes: dict[BrokerId, Node] = {}
 
     @classmethod
     def local(
@@ -64,14 +64,14 @@ class Overlay:
         for broker in self._overlay.scot.brokers:
             node = self._make_node(broker)
             self._addresses[broker] = await node.listen(ANYWHERE)
-        for node in self.nodes.values():
+        for node in self._nodes.values():
             node.start(self._addresses)
-        await self.wait_until(self.is_ready, f"the {len(self.nodes)} brokers to be connected with each other")
+        await self.wait_until(self.is_ready, f"the {len(self._nodes)} brokers to be connected with each other")
 
     async def stop(self) -> None:
         """Stop all brokers."""
-        await asyncio.gather(*(node.stop() for node in self.nodes.values()))
-        self.nodes.clear()
+        await asyncio.gather(*(node.stop() for node in self._nodes.values()))
+        self._nodes.clear()
 
     @property
     def brokers(self) -> list[str]:
@@ -93,13 +93,13 @@ class Overlay:
     def throttle(self, source: str, target: str, *, rate: float | None = None, delay_ms: float | None = None) -> None:
         """Limit one direction of a link to a rate in publications per second (0: none), and set its delay."""
         scot = self._overlay.scot
-        self.nodes[scot.broker(source)].set_shape(scot.broker(target), LinkShape(rate, delay_ms))
+        self._nodes[scot.broker(source)].set_shape(scot.broker(target), LinkShape(rate, delay_ms))
 
     # Faults, for tests.
 
     def crash(self, broker: str) -> None:
         """Stop a broker at once; it loses all that it knows."""
-        self.nodes.pop(self._overlay.scot.broker(broker)).kill()
+        self._nodes.pop(self._overlay.scot.broker(broker)).kill()
 
     async def restart(self, broker: str) -> None:
         """Start a crashed broker again, without memory, at its old address."""
@@ -111,7 +111,7 @@ class Overlay:
     def cut(self, one: str, other: str) -> None:
         """Break the connection of a link; the brokers connect again."""
         scot = self._overlay.scot
-        connection = self.nodes[scot.broker(one)].links[scot.broker(other)].connection
+        connection = self._nodes[scot.broker(one)].links[scot.broker(other)].connection
         if connection is not None:
             connection.abort()
 
@@ -119,7 +119,7 @@ class Overlay:
 
     def is_ready(self) -> bool:
         """Return whether all links are up and all brokers accept publications."""
-        return all(node.is_connected and node.broker.accepts_data for node in self.nodes.values())
+        return all(node.is_connected and node.broker.accepts_data for node in self._nodes.values())
 
     async def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = READY_S) -> None:
         """Wait until a condition holds; it is checked after each input of a broker."""
@@ -135,7 +135,7 @@ class Overlay:
             self._waiters = [each for each in self._waiters if each[1] is not future]
 
     def _make_node(self, broker: BrokerId) -> Node:
-        node = self.nodes[broker] = Node(self._overlay, broker, self._settings, observe=self._changed)
+        node = self._nodes[broker] = Node(self._overlay, broker, self._settings, observe=self._changed)
         return node
 
     def _changed(self, _: Node) -> None:
