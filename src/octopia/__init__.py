@@ -50,79 +50,33 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = [
-    "Advertisement",
-    "Algorithm",
-    "BadFrame",
-    "BlockingAdvertisement",
-    "BlockingClient",
-    "BlockingSubscription",
-    "Client",
-    "ClosedByPeer",
-    "Filter",
-    "FilterTooLarge",
-    "InternalError",
-    "InvalidFile",
-    "InvalidFilter",
-    "InvalidOverlay",
-    "InvalidPublication",
-    "InvariantBroken",
-    "NetworkError",
-    "NotConfirmed",
-    "OctopiaError",
-    "OutcomeUnknown",
-    "Overflow",
-    "Overlay",
-    "PeerError",
-    "ProtocolViolation",
-    "Publication",
-    "Received",
-    "RequestRefused",
-    "RoutingSettings",
-    "SlowSubscriber",
-    "Subscription",
-    "TimedOut",
-    "Unavailable",
-    "UnknownBroker",
-    "UsageError",
-    "__version__",
-    "connect",
-    "connect_blocking",
-]
+__all__ = ["Algorithm", "Filter", "Overflow", "Overlay", "Publication", "RoutingSettings", "__version__"]
+__all__ += ["Advertisement", "Client", "Received", "Subscription", "connect"]
+__all__ += ["BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"]
+__all__ += ["InternalError", "InvariantBroken", "OctopiaError"]
+__all__ += ["UsageError", "InvalidFilter", "FilterTooLarge", "InvalidPublication", "RequestRefused"]
+__all__ += ["InvalidFile", "InvalidOverlay", "UnknownBroker"]
+__all__ += ["PeerError", "BadFrame", "ClosedByPeer", "ProtocolViolation"]
+__all__ += ["NetworkError", "NotConfirmed", "OutcomeUnknown", "SlowSubscriber", "TimedOut", "Unavailable"]
 
-_HOMES = {
-    "client": (
-        "Advertisement",
-        "BlockingAdvertisement",
-        "BlockingClient",
-        "BlockingSubscription",
-        "Client",
-        "Received",
-        "Subscription",
-        "connect",
-        "connect_blocking",
-    ),
-    "content": ("Filter", "Publication"),
-    "protocol": ("Overflow",),
-    "runtime.local": ("Overlay",),
-    "settings": ("Algorithm", "RoutingSettings"),
-}
-"""The modules of all names except errors and the version."""
+_MODULES = ("errors", "settings", "content", "protocol", "client", "runtime.local")
+"""The modules of these names, each before those that import it."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # Type checkers then report unknown names.
 
-        value: Any = version(__name__)
-    else:
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        home = next((module for module, names in _HOMES.items() if name in names), "errors")
-        value = getattr(import_module(f"{__name__}.{home}"), "Disjunction" if name == "Filter" else name)
-    return globals().setdefault(name, value)
+        if name == "__version__":
+            return import_module("importlib.metadata").version(__name__)
+        if name == "Filter":
+            return import_module("octopia.content").Disjunction
+        modules = (import_module(f"octopia.{each}") for each in _MODULES)
+        value = next(getattr(module, name) for module in modules if hasattr(module, name))
+        return globals().setdefault(name, value)
 
 
 def __dir__() -> list[str]:

@@ -249,16 +249,6 @@ class BlockingSubscription:
         """The number of times that publications may have been missed; see ``Subscription.gaps``."""
         return self._subscription.gaps
 
-    @property
-    def has_ended(self) -> bool:
-        """True if nothing more will come except what is buffered."""
-        return self._subscription.has_ended
-
-    @property
-    def buffered(self) -> int:
-        """The number of publications that were received and not read yet."""
-        return self._subscription.buffered + len(self._taken)
-
     def __iter__(self) -> Iterator[Received]:
         return self.iterate()
 

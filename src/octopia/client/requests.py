@@ -41,7 +41,6 @@ class Request:
     def __init__(self, message: Issuing, ended: Callable[[OctopiaError], None]):
         self.message = message
         self.ended = ended
-        self.is_confirmed = False
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -58,7 +57,6 @@ class Request:
 
     def confirm(self) -> None:
         """Note that it is in force."""
-        self.is_confirmed = True
         if not self.outcome.done():
             self.outcome.set_result(None)
 
@@ -145,7 +143,6 @@ class Requests:
         if self._standing.pop(request.key, None) is None:
             withdrawal.acknowledged()
             return withdrawal.outcome
-        request.is_confirmed = False
         self._withdrawals = [each for each in self._withdrawals if not each.outcome.done()]
         self._withdrawals.append(withdrawal)
         self._outbox.put_control(withdrawal)
@@ -162,7 +159,6 @@ class Requests:
     def issue_again(self) -> None:
         """Issue all standing requests to a broker that does not know them."""
         for request in self._standing.values():
-            request.is_confirmed = False
             self._put(request)
 
     def confirmed(self, kind: str, handle: int) -> None:
@@ -184,7 +180,6 @@ class Requests:
         request = self._standing.pop((kind, handle), None)
         if request is None:
             return
-        request.is_confirmed = False
         error = RequestRefused(f"the broker refused a {kind}: {reason}")
         if not request.fail(error):
             self._report(error)
@@ -194,7 +189,6 @@ class Requests:
         """Fail all calls that wait."""
         standing, self._standing = self._standing, {}
         for request in standing.values():
-            request.is_confirmed = False
             request.fail(error)
             request.ended(error)
         for withdrawal in self._withdrawals:

@@ -30,7 +30,7 @@ ATTRIBUTES = {
     octopia.Advertisement: "offer unadvertise",
     octopia.Received: "attributes get hops id payload publication published_ms received_ms",
     octopia.BlockingClient: "advertise close is_connected name publish publish_many subscribe",
-    octopia.BlockingSubscription: "buffered gaps has_ended interest iterate lost next unsubscribe",
+    octopia.BlockingSubscription: "gaps interest iterate lost next unsubscribe",
     octopia.BlockingAdvertisement: "offer unadvertise",
     octopia.Overlay: "brokers connect crash cut is_ready local restart start stop throttle url wait_until",
     ConnectContext: "",
