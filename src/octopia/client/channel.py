@@ -140,15 +140,15 @@ class Channel:
 
     async def _keep(self) -> None:
         """Connect again whenever the connection is lost."""
-        rebuffs = 0
+        refusals = 0
         while True:
             await asyncio.wait([self._lost])
             reason = self._lost.result()
             if is_final(reason, is_first=False):
                 break
             self._listener.on_disconnected(reason)
-            rebuffs = rebuffs + 1 if reason is not None else 0
-            await asyncio.sleep(backoff_s(rebuffs))
+            refusals = refusals + 1 if reason is not None else 0
+            await asyncio.sleep(backoff_s(refusals))
             try:
                 await self._reach({}, is_first=False)
             except PeerError as error:
@@ -162,7 +162,7 @@ class Channel:
         """Try one address after another until a broker greets; raise only what is final."""
         for attempt in itertools.count():
             try:
-                await self._dial(self._address)
+                await self._attempt(self._address)
                 return
             except Unavailable as error:
                 failures[self._address] = error
@@ -176,7 +176,7 @@ class Channel:
             self._turn += 1
             await asyncio.sleep(backoff_s(attempt // len(self._addresses)))
 
-    async def _dial(self, address: Address) -> None:
+    async def _attempt(self, address: Address) -> None:
         """Connect to one address, and wait for the broker's greeting."""
         self._up = self._loop.create_future()
         self._lost = self._loop.create_future()
