@@ -1,19 +1,19 @@
-"""Measures how fast a client takes publications, by callback, by iteration and in batches, and how fast it publishes.
+"""Measure the rates at which a client receives, by callback, by iteration and in batches, and publishes.
 
-A stand-in for a broker, in the same process, greets the client and writes deliveries that were encoded beforehand, so
-that nearly all of the time is the client's: reading, checking, decoding, handing over.
+A stand-in for a broker, in the same process, greets the client and writes deliveries that were encoded beforehand.
+Nearly all of the time is the client's: reading, checking, decoding, handing over.
 
 How to read the numbers:
 
-- Times are of the processor, not of the clock on the wall: others use the machine, too, and by the wall one and the
-  same reading differs by a factor of two and more from round to round. So rates are what one idle core would carry.
-- The ways of reading take turns in an order that is drawn anew for each round. Each is given by its fastest round,
-  which was disturbed least. *Ratios* compare them with callbacks: 1 is as fast, less is slower.
-- The *null ratio* compares callbacks with callbacks. It should be 1; how far it is from that is how far the other
-  ratios can be trusted.
-- What is published is acknowledged by the stand-in in the same process, so that this rate is that of both together.
+- Times are CPU time, not wall time: on a shared machine, wall times of the same reading differ by a factor of two and
+  more from round to round. Rates are those of one idle core.
+- The ways of reading take turns in a random order per round. The result is the fastest round, which was disturbed
+  least. *Ratios* compare with callbacks: 1 is as fast, less is slower.
+- The *null ratio* compares callbacks with callbacks. It should be 1; its distance from 1 is the error of the other
+  ratios.
+- The stand-in acknowledges publications in the same process, so the publishing rate is that of both together.
 
-Every value is checked; if one is missing, doubled or out of order, the benchmark says so and fails.
+Every value is checked; if one is missing, duplicated or out of order, the benchmark fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BAR = {"symbol": "IBM", "open": 101.5, "high": 103.25, "low": 99.5, "close": 102
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measurement:
-    """The results; rates are publications per second of processor time, from the fastest round."""
+    """The results; rates are publications per second of CPU time, from the fastest round."""
 
     publications: int
     rounds: int
@@ -61,7 +61,7 @@ class Measurement:
 
 
 class Wrong(Exception):
-    """The client did not do what is measured."""
+    """The client returned wrong results."""
 
 
 class StandIn:
@@ -112,7 +112,7 @@ Reading = Callable[[octopia.Client, StandIn, int, int], Awaitable[float]]
 
 
 async def read_by_callback(client: octopia.Client, broker: StandIn, handle: int, count: int) -> float:
-    """Return how long it takes to be called for all."""
+    """Return the CPU time of a callback for each publication."""
     seen: list[object] = []
     done = asyncio.Event()
 
@@ -130,7 +130,7 @@ async def read_by_callback(client: octopia.Client, broker: StandIn, handle: int,
 
 
 async def read_by_iteration(client: octopia.Client, broker: StandIn, handle: int, count: int) -> float:
-    """Return how long it takes to iterate over all."""
+    """Return the CPU time of iterating over all."""
     subscription = await client.subscribe("number >= 0")
     data, seen = broker.encoded(count, handle), []
     begin = time.process_time()
@@ -143,7 +143,7 @@ async def read_by_iteration(client: octopia.Client, broker: StandIn, handle: int
 
 
 async def read_in_batches(client: octopia.Client, broker: StandIn, handle: int, count: int) -> float:
-    """Return how long it takes to go through all batches."""
+    """Return the CPU time of reading all batches."""
     subscription = await client.subscribe("number >= 0")
     data, seen = broker.encoded(count, handle), []
     begin = time.process_time()
@@ -158,7 +158,7 @@ async def read_in_batches(client: octopia.Client, broker: StandIn, handle: int, 
 async def _finish(begin: float, seen: list[object], subscription: Subscription) -> float:
     elapsed_s = time.process_time() - begin
     if seen != list(range(len(seen))):
-        raise Wrong("the publications that came are not those that were sent, in order")
+        raise Wrong("the publications received are not those that were sent, in order")
     await subscription.unsubscribe()
     return elapsed_s
 
@@ -172,7 +172,7 @@ READINGS: dict[str, Reading] = {
 
 
 async def measure(count: int, rounds: int, seed: int) -> Measurement:
-    """Read in all ways and publish, in turns."""
+    """Run every reading and publishing, in turns."""
     broker, draw = StandIn(), random.Random(seed)
     server = await asyncio.get_running_loop().create_server(lambda: Connection(broker), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -193,7 +193,7 @@ async def measure(count: int, rounds: int, seed: int) -> Measurement:
 
 
 async def publish(client: octopia.Client, count: int) -> float:
-    """Return how long it takes until all are accepted."""
+    """Return the CPU time until all are accepted."""
     begin = time.process_time()
     await client.publish_many(BAR | {"number": number} for number in range(count))
     return time.process_time() - begin
@@ -218,7 +218,7 @@ def summarise(count: int, rounds: int, seed: int, fastest_s: dict[str, float]) -
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=5_000, help="how many in each round")
+    parser.add_argument("--publications", type=int, default=5_000, help="publications per round")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")

@@ -77,15 +77,13 @@ async def _others_delay(seconds: float, *, stops: bool) -> float:
 
     async with Overlay.local("path:2", 1) as overlay, overlay.connect("a.0") as publisher:
         await publisher.advertise("x >= 0")
-        others = [overlay.connect("b.0") for _ in range(OTHERS)]
+        others = [await overlay.connect("b.0") for _ in range(OTHERS)]
         for each in others:
-            await each.open()
             await each.subscribe("x >= 0", callback=note)
-        stopped = overlay.connect("b.0")
-        await stopped.open()
+        stopped = await overlay.connect("b.0")
         if stops:
             await stopped.subscribe("x >= 0")
-            overlay.nodes[BrokerId("b", 0)].clients[ClientId(stopped.name)].connection.pause_writing()  # type: ignore[union-attr]
+            overlay._nodes[BrokerId("b", 0)].clients[ClientId(stopped.name)].connection.pause_writing()  # type: ignore[union-attr]
         published = await _publish(publisher, seconds)
         async with asyncio.timeout(30):
             while len(delays) < OTHERS * published:

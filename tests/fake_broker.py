@@ -1,4 +1,4 @@
-"""A broker for tests of clients: it speaks over real sockets, and does what a test tells it, and nothing else."""
+"""A broker for tests of clients, over real sockets. It does only what a test tells it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _incarnations = itertools.count(1)
 
 
 class Cut(enum.Enum):
-    """When a connection breaks, seen from a read: not at all, before what was read counts, or before the answer."""
+    """The time at which a connection breaks in a read: never, before it is processed, or before the answer."""
 
     NEVER = enum.auto()
     BEFORE = enum.auto()
@@ -50,7 +50,7 @@ def keep_quiet(_: ClientRequest) -> list[ClientReply]:
 
 
 class FakeBroker:
-    """Accepts clients, remembers what they ask for, and answers as ``answer`` says."""
+    """Accepts clients, records their requests, and answers them with ``answer``."""
 
     def __init__(self, name: str = "b.3", *, confirms: bool = True):
         self.name = name
@@ -94,7 +94,7 @@ class FakeBroker:
     def url(self) -> str:
         return f"octopia://127.0.0.1:{self.port}"
 
-    # What tests do.
+    # For tests.
 
     def cut(self) -> None:
         """Break all connections."""
@@ -105,12 +105,12 @@ class FakeBroker:
         self.cuts += len(connections)
 
     def forget(self) -> None:
-        """Lose all memory, and with it all connections."""
+        """Break all connections, and forget all sessions."""
         self.cut()
         self.sessions.clear()
 
     def say(self, replies: Iterable[ClientReply]) -> None:
-        """Say something to all clients."""
+        """Send replies to all clients."""
         replies = list(replies)
         for name, session in self.sessions.items():
             for reply in replies:
@@ -140,13 +140,13 @@ class FakeBroker:
         return [each for each in self.received if isinstance(each, kind)]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something holds that came from a client."""
+        """Wait until a condition holds; it is checked after each read."""
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
 
-    # What connections do.
+    # For connections.
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         first = items[0]

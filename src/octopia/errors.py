@@ -20,6 +20,7 @@
     ├── NetworkError           nobody's mistake: an operation did not complete
     │   ├── Unavailable        no broker can be reached
     │   ├── NotConfirmed       a request was not confirmed in time
+    │   ├── TimedOut           a call took longer than its timeout; also a TimeoutError
     │   ├── OutcomeUnknown     a publication may or may not have been accepted
     │   ├── SlowSubscriber     a subscriber was cut off because it was too slow, with the number of lost deliveries
     │   └── JobFailed          a pipeline job, or some runs of a sweep, did not finish
@@ -145,8 +146,12 @@ class NotConfirmed(NetworkError):
         return self.sentence
 
 
+class TimedOut(NetworkError, TimeoutError):
+    """A call took longer than its timeout, and has no effect any more."""
+
+
 class OutcomeUnknown(NetworkError):
-    """The host broker restarted, or was lost, before it acknowledged a publication."""
+    """A publication was written and not acknowledged, in time or before its host broker was lost."""
 
 
 class SlowSubscriber(NetworkError):

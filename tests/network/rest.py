@@ -27,7 +27,7 @@ def unrest(node: Node) -> list[str]:
 
 def is_at_rest(overlay: Overlay) -> bool:
     """Tell whether no broker has anything to do."""
-    return not any(unrest(node) for node in overlay.nodes.values())
+    return not any(unrest(node) for node in overlay._nodes.values())
 
 
 async def overlay_at_rest(overlay: Overlay, clients: Sequence[RawClient] = (), timeout_s: float = 20.0) -> None:
@@ -36,7 +36,7 @@ async def overlay_at_rest(overlay: Overlay, clients: Sequence[RawClient] = (), t
         try:
             await overlay.wait_until(lambda: is_at_rest(overlay), "rest", timeout_s)
         except Exception as error:
-            reasons = [each for node in overlay.nodes.values() for each in unrest(node)]
+            reasons = [each for node in overlay._nodes.values() for each in unrest(node)]
             raise AssertionError(f"no rest: {reasons}") from error
         for client in clients:
             await client.until(lambda client=client: client.is_at_rest, "its last acknowledgement", timeout_s)

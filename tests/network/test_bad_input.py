@@ -73,7 +73,7 @@ async def attacked(tree: str = "path:2") -> AsyncIterator[tuple[Overlay, str, He
     raised: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
     async with Overlay.local(tree, 2) as overlay:
-        incarnations = {broker: each.incarnation for broker, each in overlay.nodes.items()}
+        incarnations = {broker: each.incarnation for broker, each in overlay._nodes.items()}
         healthy = Healthy(overlay)
         player = asyncio.get_running_loop().create_task(healthy.play())
         try:
@@ -81,7 +81,7 @@ async def attacked(tree: str = "path:2") -> AsyncIterator[tuple[Overlay, str, He
             yield overlay, overlay.url(BROKER), healthy
             await healthy.some_rounds()
             assert overlay.is_ready()
-            for broker, each in overlay.nodes.items():
+            for broker, each in overlay._nodes.items():
                 each.broker.check()
                 for peer, link in each.links.items():
                     assert link.session.peer_incarnation == incarnations[peer], f"{broker}-{peer} began anew"
@@ -158,7 +158,7 @@ def test_only_neighbours_with_a_lower_id_may_dial(name: str):
     async def main() -> None:
         async with attacked() as (overlay, url, _):
             stranger = await Stranger.connect(url)
-            stranger.say(Opening(Role.BROKER, name, overlay.nodes[at(BROKER)].overlay.scot.fingerprint, BROKER))
+            stranger.say(Opening(Role.BROKER, name, overlay._nodes[at(BROKER)].overlay.scot.fingerprint, BROKER))
             closing = (await stranger.until_closed()).closing
             assert closing is not None
             codes.append(closing.code)
@@ -177,7 +177,7 @@ def test_clients_may_say_nothing_that_only_brokers_say():
 async def _say_what_only_brokers_say() -> None:
     forbidden = [message for message in MESSAGES if not isinstance(message, FROM_CLIENTS)]
     async with attacked() as (overlay, url, healthy):
-        before = overlay.nodes[at(BROKER)].broker.table_sizes()
+        before = overlay._nodes[at(BROKER)].broker.table_sizes()
         for number, message in enumerate(forbidden):
             stranger = await Stranger.connect(url)
             stranger.say(*greeting(f"c{number}"), *frames(message))
@@ -186,7 +186,7 @@ async def _say_what_only_brokers_say() -> None:
             assert closing.code is CloseCode.VIOLATION
             assert type(message).__name__ in closing.reason
         await healthy.some_rounds()
-        assert overlay.nodes[at(BROKER)].broker.table_sizes() == before
+        assert overlay._nodes[at(BROKER)].broker.table_sizes() == before
 
 
 def test_what_was_good_before_a_violation_holds():
@@ -237,11 +237,11 @@ async def _inherit_a_name() -> None:
         await rude.hear(Closing)
         heir = await RawClient("heir").connect(url)
         await heir.subscribe("x > 0")
-        link = overlay.nodes[at(BROKER)].clients[ClientId("heir")]
+        link = overlay._nodes[at(BROKER)].clients[ClientId("heir")]
         loop = asyncio.get_running_loop()
         later = loop.time() + 0.5  # more than the other connection and the grace can last
         await overlay.wait_until(lambda: loop.time() > later, "some time to pass")
-        assert overlay.nodes[at(BROKER)].clients.get(ClientId("heir")) is link
+        assert overlay._nodes[at(BROKER)].clients.get(ClientId("heir")) is link
         assert link.expiry is None
         await heir.subscribe("y > 0", handle=2)
         await rude.leave()
@@ -297,7 +297,7 @@ def test_a_client_that_falls_silent_is_forgotten(said: list[bytes], monkeypatch:
 
 async def _fall_silent(said: list[bytes]) -> None:
     async with Overlay.local("path:1", 1) as overlay:
-        [host] = overlay.nodes.values()
+        [host] = overlay._nodes.values()
         stranger = await Stranger.connect(overlay.url("a.0"))
         stranger.say(*greeting("c"), *frames(SubscribeRequest(1, FILTER)), *said)
         await overlay.wait_until(lambda: host.broker.table_sizes()["prt"] == 1, "its subscription")
@@ -314,7 +314,7 @@ def test_a_neighbour_that_falls_silent_is_dialled_again(monkeypatch: pytest.Monk
 async def _silent_neighbour() -> None:
     """One end stops reading and writing, without closing its connection."""
     async with Overlay.local("path:2", 1) as overlay:
-        one, other = overlay.nodes[at("a.0")], overlay.nodes[at("b.0")]
+        one, other = overlay._nodes[at("a.0")], overlay._nodes[at("b.0")]
         link = other.links[at("a.0")]
         old = link.connection
         assert old is not None

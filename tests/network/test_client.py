@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 def cut_clients(overlay: Overlay) -> int:
     """Break the connections of all clients, and return how many there were."""
-    links = [link for node in overlay.nodes.values() for link in node.clients.values() if link.connection is not None]
+    links = [link for node in overlay._nodes.values() for link in node.clients.values() if link.connection is not None]
     for link in links:
         link.connection.abort()
     return len(links)
@@ -38,9 +38,9 @@ def test_from_one_cluster_and_region_to_another():
             octopia.connect(overlay.url("b.3")) as publisher,
             octopia.connect(overlay.url("c.0")) as subscriber,
         ):
-            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
-            first = await subscriber.subscribe("x > 1", timeout_s=PATIENCE_S)
-            second = await subscriber.subscribe("x > 2", timeout_s=PATIENCE_S)
+            await publisher.advertise("x >= 0", timeout=PATIENCE_S)
+            first = await subscriber.subscribe("x > 1", timeout=PATIENCE_S)
+            second = await subscriber.subscribe("x > 2", timeout=PATIENCE_S)
             assert await publisher.publish_many({"x": x} for x in range(5)) == 5
             assert await values(first, 3) == [2, 3, 4]
             assert await values(second, 2) == [3, 4]
@@ -59,8 +59,8 @@ def test_cut_clients_lose_and_double_nothing(seed: int):
             octopia.connect(overlay.url("a.0")) as publisher,
             octopia.connect(overlay.url("b.1")) as subscriber,
         ):
-            await publisher.advertise("x >= 0", ordered=True, timeout_s=PATIENCE_S)
-            subscription = await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S)
+            await publisher.advertise("x >= 0", ordered=True, timeout=PATIENCE_S)
+            subscription = await subscriber.subscribe("x >= 0", timeout=PATIENCE_S)
             publishing = asyncio.create_task(publisher.publish_many(({"x": x}, b"." * 200) for x in range(3000)))
             reading = asyncio.create_task(values(subscription, 3000))
             while not (publishing.done() and reading.done()):
@@ -82,15 +82,15 @@ def test_everything_is_issued_again_when_brokers_lose_their_memory():
             octopia.connect(overlay.url("a.0")) as publisher,
             octopia.connect(overlay.url("b.1")) as subscriber,
         ):
-            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
-            subscription = await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S, on_gap=lambda _: gap.set())
+            await publisher.advertise("x >= 0", timeout=PATIENCE_S)
+            subscription = await subscriber.subscribe("x >= 0", timeout=PATIENCE_S, on_gap=lambda _: gap.set())
             for broker in ("a.0", "b.1"):
                 overlay.crash(broker)
                 await overlay.restart(broker)
                 await overlay.wait_until(overlay.is_ready, f"{broker} to be back", PATIENCE_S)
             await asyncio.wait_for(gap.wait(), PATIENCE_S)
             # One more that is confirmed after the first was issued again: requests are handled in order.
-            await subscriber.subscribe("x >= 0", timeout_s=PATIENCE_S)
+            await subscriber.subscribe("x >= 0", timeout=PATIENCE_S)
             async with asyncio.timeout(PATIENCE_S):
                 await publisher.publish({"x": 1})
             assert await values(subscription, 1) == [1]
@@ -106,9 +106,9 @@ def test_a_publication_that_the_broker_took_to_its_grave_has_an_unknown_outcome(
             Overlay.local("path:2", 2) as overlay,
             octopia.connect(overlay.url("a.0"), on_disconnect=lambda _: gone.set()) as publisher,
         ):
-            await publisher.advertise("x >= 0", timeout_s=PATIENCE_S)
+            await publisher.advertise("x >= 0", timeout=PATIENCE_S)
             publishing = asyncio.create_task(publisher.publish_many({"x": x} for x in range(2000)))
-            await overlay.wait_until(lambda: publisher._publishing._sequence > 0, "something to be published")
+            await overlay.wait_until(lambda: publisher._engine.publisher._sequence > 0, "something to be published")
             overlay.crash("a.0")
             await asyncio.wait_for(gone.wait(), PATIENCE_S)
             await overlay.restart("a.0")
@@ -148,7 +148,7 @@ def test_a_client_that_is_too_slow_is_told_what_it_lost() -> None:
         ):
             subscription = await slow.subscribe("x > 0")
             await publisher.advertise("x > 0")
-            overlay.nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
+            overlay._nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
             await publisher.publish_many([{"x": number} for number in range(1, 201)])
             with pytest.raises(SlowSubscriber) as told:
                 await exhaust(subscription)

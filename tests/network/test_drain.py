@@ -36,7 +36,7 @@ async def _drain(seed: int) -> None:
         load = await Load.begin(overlay, ["a.0", "c.1", "c.0"], ["c.0", "a.1", "b.1", "a.0"])
         load.publish(300, bytes(1000))
         await some_turns(chance, 20)
-        node = overlay.nodes.pop(at(VICTIM))
+        node = overlay._nodes.pop(at(VICTIM))
         drained = node.drain()
         load.publish(100, bytes(1000))
         assert await drained
@@ -46,7 +46,7 @@ async def _drain(seed: int) -> None:
         await overlay.restart(VICTIM)
         await overlay_at_rest(overlay, load.clients)
         assert load.got == load.expected()
-        links = [link for each in overlay.nodes.values() for link in each.links.values()]
+        links = [link for each in overlay._nodes.values() for link in each.links.values()]
         assert sum(link.session.dropped_unacknowledged for link in links) == 0
 
 
@@ -61,7 +61,7 @@ async def _clients() -> None:
         await subscriber.subscribe("n >= 0")
         load.publish(500, bytes(1000))
         await subscriber.until(lambda: bool(subscriber.told(Deliver)), "the first delivery")
-        node = overlay.nodes.pop(at(VICTIM))
+        node = overlay._nodes.pop(at(VICTIM))
         assert await node.drain()
         got = subscriber.got()
         await node.stop()
@@ -69,7 +69,7 @@ async def _clients() -> None:
         assert subscriber.close_code is CloseCode.SHUTDOWN
         assert subscriber.got() == got, "all came before the broker said that it had drained"
         # What the broker did not accept any more waits at its neighbour.
-        waiting = overlay.nodes[at("a.0")].broker.waits_for(at(VICTIM))
+        waiting = overlay._nodes[at("a.0")].broker.waits_for(at(VICTIM))
         assert len(got) + waiting == load.published
         assert set(got) == set(range(len(got)))
 
@@ -83,10 +83,10 @@ async def _break_while_draining() -> None:
         load = await Load.begin(overlay, ["a.0"], ["c.0", "b.0"])
         overlay.throttle(VICTIM, "c.0", rate=200.0)
         load.publish(150)
-        node = overlay.nodes[at(VICTIM)]
+        node = overlay._nodes[at(VICTIM)]
         [publisher] = load.publishers
         await publisher.until(lambda: publisher.is_at_rest, "acknowledgements")
-        source = overlay.nodes[at("a.0")]
+        source = overlay._nodes[at("a.0")]
         await overlay.wait_until(
             lambda: not source.links[at(VICTIM)].session.awaits_acknowledgement, "all at the victim"
         )
@@ -115,9 +115,9 @@ async def _drain_together() -> None:
         load.publish(150)
         for publisher in load.publishers:
             await publisher.until(lambda publisher=publisher: publisher.is_at_rest, "acknowledgements")
-        nodes = list(overlay.nodes.values())
+        nodes = list(overlay._nodes.values())
         assert sum(node.broker.waits_for(peer) for node in nodes for peer in node.links) > 20
         for node in nodes:
-            node.begin_to_drain(list(overlay.nodes))
+            node.begin_to_drain(list(overlay._nodes))
         assert await node_module.all_at_rest(nodes, 10.0)
         assert load.got == load.expected()

@@ -60,7 +60,7 @@ async def _disconnect() -> None:
         slow = await RawClient("slow").connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers.nodes[at("b.1")]
+        node = brokers._nodes[at("b.1")]
         await publish_until(load, brokers, lambda: SLOW not in node.clients)
         assert SLOW not in node.broker.state.clients
         assert load.got == load.expected()
@@ -88,7 +88,7 @@ async def _drop_oldest() -> None:
         slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers.nodes[at("b.1")]
+        node = brokers._nodes[at("b.1")]
         await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > 3 * LIMIT)
         assert node.broker.waits_for(SLOW) == LIMIT
         slow.go_on_reading()
@@ -115,7 +115,7 @@ async def _memory() -> None:
         slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers.nodes[at("b.1")]
+        node = brokers._nodes[at("b.1")]
         await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > LIMIT)
         [fast] = load.subscribers
 
@@ -165,7 +165,7 @@ async def _never_acknowledge(overflow: Overflow) -> None:
         load = await Load.begin(brokers, ["a.0"], ["b.0"])
         slow = await Mute("slow", overflow).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
-        node = brokers.nodes[at("b.1")]
+        node = brokers._nodes[at("b.1")]
         link = node.clients[SLOW]
         most = 0
         for _ in range(60):
@@ -190,7 +190,7 @@ async def _ask_and_never_read() -> None:
     """Publications without an advertisement: each is refused, and each refusal is an answer."""
     async with overlay() as brokers:
         load = await Load.begin(brokers, ["a.0"], ["b.0", "b.1"])
-        node = brokers.nodes[at("b.1")]
+        node = brokers._nodes[at("b.1")]
         loop = asyncio.get_running_loop()
         reader, writer = await asyncio.open_connection(*address_of(brokers.url("b.1")), limit=1024)
         writer.writelines(map(encode, greeting(SLOW.name)))

@@ -4,7 +4,7 @@ import pickle
 import pytest
 
 from octopia import errors
-from octopia.errors import InvalidFilter, InvariantBroken, OctopiaError
+from octopia.errors import InvalidFilter, InvariantBroken, OctopiaError, TimedOut
 
 
 def test_the_tree_in_the_docstring_is_the_tree():
@@ -41,7 +41,7 @@ def test_a_broken_invariant_tells_how_it_came_about():
     ]
 
 
-@pytest.mark.parametrize("error", [InvalidFilter("s", "text", 1, ["a"]), InvariantBroken("s", ["i"])])
+@pytest.mark.parametrize("error", [InvalidFilter("s", "text", 1, ["a"]), InvariantBroken("s", ["i"]), TimedOut("s")])
 def test_errors_survive_pickling(error: OctopiaError):
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)

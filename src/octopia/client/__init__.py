@@ -1,11 +1,13 @@
-"""Clients: programs that publish and subscribe, in an event loop or without one."""
+"""Clients: programs that publish and subscribe, with an event loop or without one."""
 
-from octopia.client.blocking import BlockingClient, BlockingSubscription, connect_blocking
+from octopia.client.blocking import BlockingAdvertisement, BlockingClient, BlockingSubscription, connect_blocking
 from octopia.client.client import Client, connect
-from octopia.client.subscriptions import Advertisement, Received, Subscription
+from octopia.client.received import Received
+from octopia.client.subscriptions import Advertisement, Subscription
 
 __all__ = [
     "Advertisement",
+    "BlockingAdvertisement",
     "BlockingClient",
     "BlockingSubscription",
     "Client",

@@ -1,22 +1,25 @@
-"""The client for programs without an event loop: the same verbs, each of which returns when it is done.
+"""The client for programs without an event loop: the same calls, each of which blocks until it is done.
 
-The client runs in a thread of its own. A blocking client may be used from several threads at once, and be closed from
-any of them; callbacks run in the client's thread, and must not call the client.
+The client runs in a thread of its own. It may be used and closed from several other threads at once. Callbacks run in
+the client's thread and must not call the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, connect
-from octopia.client.publishing import Attributes, Publishable
-from octopia.client.subscriptions import Advertisement, Callback, Received, Subscription
+from octopia.client.buffer import Callback
+from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, ConnectContext, connect
+from octopia.client.publisher import Attributes, Publishable
+from octopia.client.received import Received
+from octopia.client.subscriptions import Advertisement, Subscription, has_ended, nothing_came
 from octopia.content import Disjunction, Publication
 from octopia.errors import NotConfirmed, OctopiaError, UsageError
 from octopia.protocol import Overflow
@@ -35,11 +38,11 @@ class _Loop:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something in the thread, and wait for it."""
+        """Run a coroutine in the thread, and wait for its result."""
         if threading.current_thread() is self._thread:
             work.close()
             raise UsageError("expected a blocking call outside the client's own thread, got one from a callback")
-        # What is submitted after the loop was told to stop would never be done, nor cancelled.
+        # A coroutine that is submitted after stop() would never run, nor be cancelled.
         with self._submitting:
             if self.is_stopped:
                 work.close()
@@ -48,13 +51,13 @@ class _Loop:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise UsageError("expected an open client, got one that was closed meanwhile") from None
+            raise UsageError("expected an open client, got one that was closed during the call") from None
         except BaseException:
             future.cancel()
             raise
 
     def stop(self) -> None:
-        """End the thread; whoever waits for something there is told."""
+        """End the thread; calls that wait raise UsageError."""
         with self._submitting:
             self.is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -78,37 +81,44 @@ def connect_blocking(
     *,
     name: str | None = None,
     overflow: Overflow | str = Overflow.DISCONNECT,
-    timeout_s: float = CONNECT_S,
+    timeout: float = CONNECT_S,
     on_disconnect: Callable[[OctopiaError | None], object] | None = None,
     on_reconnect: Callable[[], object] | None = None,
     on_error: Callable[[OctopiaError], object] | None = None,
 ) -> BlockingClient:
     """Connect, and return a client for programs without an event loop; the arguments are those of ``connect``."""
-    client = connect(
+    context = connect(
         url,
         name=name,
         overflow=overflow,
-        timeout_s=timeout_s,
+        timeout=timeout,
         on_disconnect=on_disconnect,
         on_reconnect=on_reconnect,
         on_error=on_error,
     )
-    return BlockingClient(client)
+    loop = _Loop()
+    try:
+        return BlockingClient(loop.call(_opened(context)), loop)
+    except BaseException:
+        loop.stop()
+        raise
+
+
+async def _opened(context: ConnectContext) -> Client:
+    return await context
 
 
 class BlockingClient:
-    """A client whose verbs block, made with ``octopia.connect_blocking``."""
+    """An open connection to an overlay whose calls block, made with ``octopia.connect_blocking``.
 
-    def __init__(self, client: Client):
+    At the end, call ``close()``, or use the client in a ``with`` block.
+    """
+
+    def __init__(self, client: Client, loop: _Loop):
         self._client = client
-        self._loop = _Loop()
+        self._loop = loop
         self._closing = threading.Lock()
         self._is_closed = False
-        try:
-            self._loop.call(client.open())
-        except BaseException:
-            self._loop.stop()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -116,32 +126,32 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close(timeout_s=DRAIN_S if error is None else 0.0)
+        self.close(timeout=DRAIN_S if error is None else 0.0)
 
-    def close(self, timeout_s: float = DRAIN_S) -> None:
-        """Wait for what was published to be acknowledged, as long as that, then leave; from any thread."""
+    def close(self, timeout: float = DRAIN_S) -> None:
+        """Wait up to ``timeout`` seconds for what was published to be acknowledged, then disconnect."""
         with self._closing:
             if not self._is_closed:
-                self._loop.call(self._client.close(timeout_s))
+                self._loop.call(self._client.close(timeout))
                 self._is_closed = True
                 self._loop.stop()
 
     @property
     def name(self) -> str:
-        """What the broker calls this client."""
+        """The name of this client at the broker."""
         return self._client.name
 
     @property
     def is_connected(self) -> bool:
-        """Whether a broker is connected at this moment."""
+        """True if a broker is connected at this moment."""
         return self._client.is_connected
 
     def advertise(
-        self, offer: str | Disjunction, *, ordered: bool = False, timeout_s: float | None = None
+        self, offer: str | Disjunction, *, ordered: bool = False, timeout: float | None = None
     ) -> BlockingAdvertisement:
-        """Say what will be published, and return when every broker that must know it does."""
+        """Announce what will be published; see ``Client.advertise``."""
         try:
-            issued = self._loop.call(self._client.advertise(offer, ordered=ordered, timeout_s=timeout_s))
+            issued = self._loop.call(self._client.advertise(offer, ordered=ordered, timeout=timeout))
         except NotConfirmed as error:
             if isinstance(error.issued, Advertisement):
                 error.issued = BlockingAdvertisement(error.issued, self._loop)
@@ -155,100 +165,127 @@ class BlockingClient:
         callback: Callback | None = None,
         buffer: int = BUFFER,
         overflow: Overflow | str = Overflow.DISCONNECT,
-        on_gap: Callable[[Subscription], object] | None = None,
-        timeout_s: float | None = None,
+        on_gap: Callable[[BlockingSubscription], object] | None = None,
+        timeout: float | None = None,
     ) -> BlockingSubscription:
-        """Say what is wanted, and return when it is in force everywhere."""
-        work = self._client.subscribe(
-            interest, callback=callback, buffer=buffer, overflow=overflow, on_gap=on_gap, timeout_s=timeout_s
-        )
-        try:
-            issued = self._loop.call(work)
-        except NotConfirmed as error:
-            if isinstance(error.issued, Subscription):
-                error.issued = BlockingSubscription(error.issued, self._loop)
-            raise
-        return BlockingSubscription(issued, self._loop)
+        """Subscribe to what matches a filter; see ``Client.subscribe``."""
+        wrap = functools.cache(lambda issued: BlockingSubscription(issued, self._loop))
 
-    def publish(self, publication: Attributes | Publication, payload: bytes = b"") -> None:
-        """Publish, and return when the host broker has accepted it."""
-        self._loop.call(self._client.publish(publication, payload))
+        async def issue() -> BlockingSubscription:
+            try:
+                return wrap(
+                    await self._client.subscribe(
+                        interest,
+                        callback=callback,
+                        buffer=buffer,
+                        overflow=overflow,
+                        on_gap=None if on_gap is None else lambda issued: on_gap(wrap(issued)),
+                        timeout=timeout,
+                    )
+                )
+            except NotConfirmed as error:
+                error.issued = wrap(error.issued)
+                raise
 
-    def publish_many(self, publications: Iterable[Publishable]) -> int:
-        """Publish all in order, without waiting in between, and return how many were accepted.
+        return self._loop.call(issue())
 
-        The iterable is read in the client's thread, and should not block for long.
+    def publish(
+        self, publication: Attributes | Publication, payload: bytes = b"", *, timeout: float | None = None
+    ) -> None:
+        """Publish; return when the host broker has accepted it. For ``timeout`` see ``Client.publish``."""
+        self._loop.call(self._client.publish(publication, payload, timeout=timeout))
+
+    def publish_many(self, publications: Iterable[Publishable], *, timeout: float | None = None) -> int:
+        """Publish all in order, without waiting in between; see ``Client.publish_many``.
+
+        The iterable is read in the client's thread and should not block for long.
         """
-        return self._loop.call(self._client.publish_many(publications))
+        return self._loop.call(self._client.publish_many(publications, timeout=timeout))
+
+    def __repr__(self) -> str:
+        return f"<Blocking{repr(self._client)[1:]}"
 
 
 class BlockingAdvertisement:
-    """What a client has said that it will send."""
+    """A promise of a client about what it will publish, made with ``client.advertise``."""
 
     def __init__(self, advertisement: Advertisement, loop: _Loop):
-        self.offer = advertisement.offer
         self._advertisement = advertisement
         self._loop = loop
 
-    def withdraw(self) -> None:
-        """Take it back."""
-        self._loop.call(self._advertisement.withdraw())
+    @property
+    def offer(self) -> Disjunction:
+        """The filter that publications will match."""
+        return self._advertisement.offer
+
+    def unadvertise(self) -> None:
+        """Withdraw the advertisement; return when the host broker has done so."""
+        self._loop.call(self._advertisement.unadvertise())
+
+    def __repr__(self) -> str:
+        return f"<Blocking{repr(self._advertisement)[1:]}"
 
 
 class BlockingSubscription:
-    """What a client wants, and what has come of it; to be iterated by one thread."""
+    """The publications that match a filter, made with ``client.subscribe``; one thread may read them."""
 
     def __init__(self, subscription: Subscription, loop: _Loop):
-        self.interest = subscription.interest
         self._subscription = subscription
         self._loop = loop
         self._taken: deque[Received] = deque()
 
     @property
+    def interest(self) -> Disjunction:
+        """The filter."""
+        return self._subscription.interest
+
+    @property
     def lost(self) -> int:
-        """How much was dropped, here or at the broker."""
+        """The number of publications that were dropped; see ``Subscription.lost``."""
         return self._subscription.lost
 
     @property
     def gaps(self) -> int:
-        """How often something may have been missed."""
+        """The number of times that publications may have been missed; see ``Subscription.gaps``."""
         return self._subscription.gaps
 
     def __iter__(self) -> Iterator[Received]:
         return self.iterate()
 
-    def iterate(self, timeout_s: float | None = None) -> Iterator[Received]:
-        """Yield publications as they come, until nothing has come for that long."""
-        while self._taken or self._fill(timeout_s):
+    def iterate(self, timeout: float | None = None) -> Iterator[Received]:
+        """Yield publications until the subscription ends, or until none has come for ``timeout`` seconds."""
+        while self._taken or self._fill(timeout):
             yield self._taken.popleft()
 
-    def next(self, timeout_s: float | None = None) -> Received:
-        """Return the next publication, or raise TimeoutError if none comes in time."""
-        if self._taken or self._fill(timeout_s):
+    def next(self, timeout: float | None = None) -> Received:
+        """Return the next publication; raise TimedOut if none comes within ``timeout`` seconds."""
+        if self._taken or self._fill(timeout):
             return self._taken.popleft()
-        if self._subscription.has_ended:
-            raise UsageError("expected a subscription that brings something, got one that has ended")
-        raise TimeoutError(f"no publication came within {timeout_s} s")
+        raise has_ended() if self._subscription.has_ended else nothing_came(timeout)
 
     def unsubscribe(self) -> None:
-        """Want it no longer; what has come is still there."""
+        """Cancel the subscription; return when the host broker has done so. What is buffered can still be read."""
         self._loop.call(self._subscription.unsubscribe())
 
-    def _fill(self, timeout_s: float | None) -> bool:
-        # All that has come is fetched at once: going from thread to thread for each would take most of the time.
+    def __repr__(self) -> str:
+        return f"<Blocking{repr(self._subscription)[1:]}"
+
+    def _fill(self, timeout: float | None) -> bool:
+        # All that is buffered is fetched at once: changing threads for each publication would take most of the time.
         try:
-            self._taken.extend(self._loop.call(self._fetch(timeout_s)))
+            self._taken.extend(self._loop.call(self._fetch(timeout)))
         except UsageError:
             if not self._loop.is_stopped:
                 raise
-            self._taken.extend(self._subscription.take_buffered())
+            buffer = self._subscription._buffer
+            self._taken.extend(buffer.take_all())
             if not self._taken:
-                self._subscription.check_end()
+                buffer.check_end()
         return bool(self._taken)
 
-    async def _fetch(self, timeout_s: float | None) -> list[Received]:
+    async def _fetch(self, timeout: float | None) -> list[Received]:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout):
                 return await self._subscription.next_batch()
         except TimeoutError:
             return []

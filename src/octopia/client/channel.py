@@ -1,15 +1,16 @@
-"""The client's end of its link: one connection after another, and the session that makes a link of them.
+"""The client's end of its link: one session over successive connections.
 
 Theory of operation
 -------------------
 
-A session lives as long as the client talks to one broker that remembers it. A connection that breaks is replaced, and
-the session goes on where it was: nobody else notices. The link is *new* when the first greeting comes, and whenever
-whoever greets does not remember us: the broker was restarted, has given us up, or is another one. Then all that was
-asked and not acknowledged is settled as unknown, and the listener issues everything again.
+A session lives as long as the client talks to one broker that remembers it. When a connection breaks, another one
+replaces it, and the session continues where it was: other parts do not notice. The link is *new* after the first
+greeting, and whenever the broker that greets does not remember the client: it was restarted, it has dropped the client,
+or it is another broker. Then all requests that were written and not acknowledged are settled as unknown, and the
+listener issues everything again.
 
-With another broker a session begins anew, under a new incarnation. Going on with the old one would do harm if the
-client ever came back to the first broker within its grace time, which still expects the next number of the old
+With another broker a new session begins, under a new incarnation. The old session must not continue there: the client
+may return to the first broker within its grace time, and that broker still expects the next number of the old
 sequence. The old session is kept until the new broker has greeted.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
 from octopia.addresses import Address
-from octopia.client.dialling import backoff_s, connect_to, explain, is_final, silence
+from octopia.client.attempts import backoff_s, connect_to, explain, is_final, silence
 from octopia.client.outbox import Outbox
 from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
 from octopia.link import Session
@@ -39,29 +40,29 @@ _CLOSING_S = 1.0
 
 
 class Listener(Protocol):
-    """Whoever uses a channel."""
+    """The user of a channel."""
 
     def on_new_link(self, opening: Opening, *, is_first: bool) -> None:
-        """Issue everything: the broker knows nothing of it."""
+        """Issue everything to a broker that does not know this client."""
 
     def on_replies(self, replies: Sequence[ClientReply]) -> None:
-        """Take what the broker said."""
+        """Handle what the broker said."""
 
     def on_room(self) -> None:
-        """Learn that something was written, so that more may wait."""
+        """Note that something was written, so that there may be room for more."""
 
     def on_disconnected(self, reason: PeerError | None) -> None:
-        """Learn that the connection is broken; it will be replaced."""
+        """Note that the connection is broken; the channel replaces it."""
 
     def on_reconnected(self) -> None:
-        """Learn that there is a connection again."""
+        """Note that there is a connection again."""
 
     def on_ended(self, error: PeerError) -> None:
-        """Learn that the broker wants no more of this client."""
+        """Note that the broker no longer accepts this client."""
 
 
 class Channel:
-    """A link to a broker, or to one of several, for as long as the client wants it."""
+    """A link to a broker, or to one of several, until it is closed."""
 
     def __init__(self, addresses: Sequence[Address], opening: Opening, outbox: Outbox, listener: Listener):
         self._addresses = addresses
@@ -84,32 +85,37 @@ class Channel:
         self._timer: asyncio.TimerHandle | None = None
         self._is_poked = False
 
-    # What clients do.
+    # The client's side.
 
     @property
     def is_up(self) -> bool:
-        """Whether a broker is connected and has greeted."""
+        """True if a broker is connected and has greeted."""
         return self._session.is_up
 
-    async def open(self, timeout_s: float) -> None:
+    @property
+    def broker(self) -> str:
+        """The name of the connected broker, or an empty text."""
+        return self._broker.sender if self._broker is not None else ""
+
+    async def open(self, timeout: float) -> None:
         """Connect for the first time."""
         failures: dict[Address, PeerError | Unavailable] = {}
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout):
                 await self._reach(failures, is_first=True)
         except TimeoutError:
-            told = [str(each) for each in failures.values()] or [f"{self._address} has not answered"]
-            raise Unavailable(f"{'; '.join(told)} (tried for {timeout_s:g} s)") from None
+            reasons = [str(each) for each in failures.values()] or [f"{self._address} has not answered"]
+            raise Unavailable(f"{'; '.join(reasons)} (tried for {timeout:g} s)") from None
         self._keeper = self._loop.create_task(self._keep())
 
     def poke(self) -> None:
-        """Write what waits, at the end of this turn of the event loop."""
+        """Write the outbox, at the end of this turn of the event loop."""
         if not self._is_poked:
             self._is_poked = True
             self._loop.call_soon(self._pump)
 
     async def close(self) -> None:
-        """Say goodbye, and connect no more."""
+        """Close the connection properly, and stop reconnecting."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -121,7 +127,7 @@ class Channel:
         self._drop()
 
     def abort(self) -> None:
-        """Connect no more, and close without ceremony."""
+        """Drop the connection, and stop reconnecting."""
         if self._keeper is not None:
             self._keeper.cancel()
         self._drop()
@@ -134,15 +140,15 @@ class Channel:
 
     async def _keep(self) -> None:
         """Connect again whenever the connection is lost."""
-        rebuffs = 0
+        refusals = 0
         while True:
             await asyncio.wait([self._lost])
             reason = self._lost.result()
             if is_final(reason, is_first=False):
                 break
             self._listener.on_disconnected(reason)
-            rebuffs = rebuffs + 1 if reason is not None else 0
-            await asyncio.sleep(backoff_s(rebuffs))
+            refusals = refusals + 1 if reason is not None else 0
+            await asyncio.sleep(backoff_s(refusals))
             try:
                 await self._reach({}, is_first=False)
             except PeerError as error:
@@ -153,10 +159,10 @@ class Channel:
         self._listener.on_ended(reason)
 
     async def _reach(self, failures: dict[Address, PeerError | Unavailable], *, is_first: bool) -> None:
-        """Try one address after another until a broker greets; give up only if it makes no sense to go on."""
+        """Try one address after another until a broker greets; raise only what is final."""
         for attempt in itertools.count():
             try:
-                await self._dial(self._address)
+                await self._attempt(self._address)
                 return
             except Unavailable as error:
                 failures[self._address] = error
@@ -170,15 +176,15 @@ class Channel:
             self._turn += 1
             await asyncio.sleep(backoff_s(attempt // len(self._addresses)))
 
-    async def _dial(self, address: Address) -> None:
+    async def _attempt(self, address: Address) -> None:
         """Connect to one address, and wait for the broker's greeting."""
         self._up = self._loop.create_future()
         self._lost = self._loop.create_future()
         self._session = self._kept_session
         self._violation = None
         connection = await connect_to(address, self._make_connection)
-        meant = self._opening
-        connection.send([Opening(meant.role, meant.sender, "", address.broker, meant.overflow)])
+        ours = self._opening
+        connection.send([Opening(ours.role, ours.sender, "", address.broker, ours.overflow)])
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 ends: list[asyncio.Future[Any]] = [self._up, self._lost]
@@ -193,12 +199,12 @@ class Channel:
             raise self._lost.result() or explain(address, None)
 
     def _make_connection(self) -> Connection:
-        # It may have something to say before whoever asked for it knows that it is there.
+        # It may receive something before create_connection returns.
         self._connection = Connection(self)
         return self._connection
 
     def _drop(self) -> None:
-        """Give a connection up, and do not wait for its end."""
+        """Abort the connection, and do not wait for its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
@@ -210,10 +216,10 @@ class Channel:
         self._incarnation = max(self._incarnation + 1, time.time_ns())
         return Session(self._incarnation, CLIENT_LINK)
 
-    # What connections bring.
+    # The connection's side.
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take what came."""
+        """Handle received items."""
         if connection is not self._connection:
             return
         first = items[0]
@@ -227,7 +233,7 @@ class Channel:
         self._receive(carried)
 
     def on_writable(self, connection: Connection) -> None:
-        """Go on writing."""
+        """Continue writing."""
         self.poke()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
@@ -268,7 +274,7 @@ class Channel:
         if link != self._link:
             is_first = self._link is None
             self._link = link
-            self._outbox.start_anew()
+            self._outbox.reset()
             self._listener.on_new_link(opening, is_first=is_first)
         self._set_timer()
         if not self._up.done():
@@ -278,7 +284,7 @@ class Channel:
         replies = [each for each in messages if isinstance(each, _REPLIES)]
         self._listener.on_replies(replies)
         if len(replies) < len(messages):
-            self._violated("expected what a broker says to a client, got something that brokers say to each other")
+            self._violated("expected messages from a broker to a client, got one that brokers send to each other")
 
     def _violated(self, sentence: str) -> None:
         self._violation = ProtocolViolation(sentence)
@@ -303,7 +309,7 @@ class Channel:
             self._connection.send(items)
 
     def _set_timer(self) -> None:
-        """Wake up when the session wants it; what it wants only moves to later times until then."""
+        """Wake up at the session's next deadline, which can only move to later times until then."""
         self._cancel_timer()
         if (deadline_ms := self._session.next_deadline_ms) is not None:
             self._timer = self._loop.call_at(deadline_ms / 1000.0, self._wake)
@@ -318,5 +324,5 @@ class Channel:
             self._flush()
             self._set_timer()
         elif self._connection is not None:
-            _log.info("the broker is silent: broker=%s", self._broker.sender if self._broker else "")
+            _log.info("the broker is silent: broker=%s", self.broker)
             self._connection.abort()

@@ -1,7 +1,7 @@
-"""What a client has asked of its broker and is not done with: waiting to be written, or to be acknowledged.
+"""The outbox of a client: requests that wait to be written or to be acknowledged.
 
-Requests without publications go first and need no credit; publications wait for credit. What was written is done when
-the session says that it was acknowledged. This is pure: whoever asked is told through the entries.
+Requests without publications go first and need no credit; publications wait for credit. A request is done when the
+session reports its acknowledgement. This module is pure: results go to the entries.
 """
 
 from __future__ import annotations
@@ -13,40 +13,37 @@ from octopia.link import Session
 from octopia.protocol.messages import ClientRequest, PublishRequest
 
 _PLAIN = 1
-"""The class of a client's publications, in the mask of a session."""
+"""The traffic class of a client's publications, in the mask of a session."""
 
 
 class Entry(Protocol):
-    """Something that was asked, and whom to tell what became of it."""
+    """A request in the outbox, and the receiver of its result."""
 
     @property
     def message(self) -> ClientRequest:
-        """What is written."""
+        """The message to write."""
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody wants it any more, so that it need not be written."""
+        """True if nobody waits for it any more, so that it must not be written."""
 
     def acknowledged(self) -> None:
-        """Learn that the broker has it."""
+        """Note that the broker has it."""
 
     def forgotten(self) -> None:
-        """Learn that no answer will come: the broker lost its memory, or it was abandoned before it was written."""
+        """Note that no answer will come: the broker lost its memory, or the request was abandoned."""
 
 
 class Outbox:
-    """All that waits, in order."""
+    """All requests that wait, in order."""
 
     def __init__(self) -> None:
         self.backlog_bytes = 0
+        self.departed = 0
+        """The number of publications that have left the queue: they were written, or dropped because abandoned."""
         self._control: deque[Entry] = deque()
         self._data: deque[tuple[Entry, int]] = deque()
         self._written: deque[tuple[int, Entry]] = deque()
-
-    @property
-    def is_written(self) -> bool:
-        """Whether nothing waits to be written."""
-        return not self._control and not self._data
 
     def put_control(self, entry: Entry) -> None:
         """Add a request without a publication."""
@@ -58,7 +55,7 @@ class Outbox:
         self.backlog_bytes += size_bytes
 
     def pump(self, session: Session, now_ms: float) -> None:
-        """Write as much as the session carries."""
+        """Write as much as the session accepts."""
         if not session.is_up:
             return
         while self._control:
@@ -67,16 +64,17 @@ class Outbox:
         while data and session.classes & _PLAIN:
             entry, size_bytes = data.popleft()
             self.backlog_bytes -= size_bytes
+            self.departed += 1
             self._write(entry, session, now_ms)
 
     def settle(self, acknowledged: int) -> None:
-        """Tell of all entries up to a number of the session that the broker has them."""
+        """Acknowledge all entries up to a sequence number of the session."""
         written = self._written
         while written and written[0][0] <= acknowledged:
             written.popleft()[1].acknowledged()
 
-    def start_anew(self) -> None:
-        """Forget all that a broker which lost its memory may have had, and control, which is issued again."""
+    def reset(self) -> None:
+        """Forget all that was written to a broker that lost its memory, and control, which is issued again."""
         forgotten = [entry for _, entry in self._written] + list(self._control)
         self._written.clear()
         self._control.clear()
@@ -84,7 +82,7 @@ class Outbox:
             entry.forgotten()
 
     def written_publications(self) -> list[PublishRequest]:
-        """Return the publications of which it is not known whether the broker has them, in order."""
+        """Return the publications that were written and not acknowledged, in order."""
         return [entry.message for _, entry in self._written if isinstance(entry.message, PublishRequest)]
 
     def _write(self, entry: Entry, session: Session, now_ms: float) -> None:

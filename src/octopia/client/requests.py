@@ -1,7 +1,7 @@
-"""Advertisements and subscriptions as requests: issued, confirmed, issued again to a broker that forgot, withdrawn.
+"""Advertisements and subscriptions as requests: issued, confirmed, withdrawn, and issued again after a broker's loss.
 
-A request stands until it is withdrawn or refused. It is done when the broker confirms it; a broker that does not
-confirm at all (its Opening says so) has taken it when its frame is acknowledged.
+A request stands until it is withdrawn or refused. The call returns when the broker confirms the request. If the broker
+does not confirm at all (its Opening says so), the call returns when the request's frame is acknowledged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from octopia.protocol.messages import (
 )
 
 CONFIRMATION_SLACK_S = 0.25
-"""How much longer than asked a client waits: the broker's answer names the brokers that are missing."""
+"""The extra time that a client waits for the broker's own answer, which names the brokers that are missing."""
 
 Issuing: TypeAlias = AdvertiseRequest | SubscribeRequest
 Withdrawing: TypeAlias = UnadvertiseRequest | UnsubscribeRequest
@@ -41,12 +41,11 @@ class Request:
     def __init__(self, message: Issuing, ended: Callable[[OctopiaError], None]):
         self.message = message
         self.ended = ended
-        self.is_confirmed = False
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def key(self) -> Key:
-        """What brokers call it."""
+        """Its name in replies."""
         is_offer = isinstance(self.message, AdvertiseRequest)
         return MessageKind.ADVERTISEMENT if is_offer else MessageKind.SUBSCRIPTION, self.message.handle
 
@@ -58,12 +57,11 @@ class Request:
 
     def confirm(self) -> None:
         """Note that it is in force."""
-        self.is_confirmed = True
         if not self.outcome.done():
             self.outcome.set_result(None)
 
     def fail(self, error: OctopiaError) -> bool:
-        """Tell whoever waits for it; return False if nobody does."""
+        """Fail the call that waits; return False if there is none."""
         if self.outcome.done():
             return False
         self.outcome.set_exception(error)
@@ -111,7 +109,7 @@ class _Withdrawal:
 
 
 class Requests:
-    """All that a client has issued and not withdrawn."""
+    """All requests that a client has issued and not withdrawn."""
 
     def __init__(self, outbox: Outbox, poke: Callable[[], None], report: Callable[[OctopiaError], None]):
         self.confirms = True
@@ -121,14 +119,14 @@ class Requests:
         self._standing: dict[Key, Request] = {}
         self._withdrawals: list[_Withdrawal] = []
 
-    # What clients do.
+    # The client's side.
 
-    async def issue(self, request: Request, issued: object, timeout_s: float | None) -> None:
-        """Return when a request is confirmed; one that nobody waits for any more is withdrawn."""
+    async def issue(self, request: Request, issued: object, timeout: float | None) -> None:
+        """Return when a request is confirmed; withdraw it if the call is cancelled."""
         self._standing[request.key] = request
         self._put(request)
         try:
-            async with asyncio.timeout(None if timeout_s is None else timeout_s + CONFIRMATION_SLACK_S):
+            async with asyncio.timeout(None if timeout is None else timeout + CONFIRMATION_SLACK_S):
                 await request.outcome
         except TimeoutError:
             raise NotConfirmed(_unconfirmed(request, ()), issued) from None
@@ -140,12 +138,11 @@ class Requests:
             raise
 
     def withdraw(self, request: Request) -> asyncio.Future[None]:
-        """Withdraw a request once; return when the broker has taken note."""
+        """Withdraw a request; the result is done when the broker has the withdrawal."""
         withdrawal = _Withdrawal(request.withdrawal())
         if self._standing.pop(request.key, None) is None:
             withdrawal.acknowledged()
             return withdrawal.outcome
-        request.is_confirmed = False
         self._withdrawals = [each for each in self._withdrawals if not each.outcome.done()]
         self._withdrawals.append(withdrawal)
         self._outbox.put_control(withdrawal)
@@ -157,12 +154,11 @@ class Requests:
         request = self._find(MessageKind.SUBSCRIPTION, handle)
         return None if request is None else self.withdraw(request)
 
-    # What the connection brings.
+    # The connection's side.
 
     def issue_again(self) -> None:
-        """Issue all that stands to a broker that does not know it."""
+        """Issue all standing requests to a broker that does not know them."""
         for request in self._standing.values():
-            request.is_confirmed = False
             self._put(request)
 
     def confirmed(self, kind: str, handle: int) -> None:
@@ -176,25 +172,23 @@ class Requests:
             request.fail(NotConfirmed(_unconfirmed(request, list(map(str, reply.missing)))))
 
     def refused(self, kind: str, handle: int, reason: str) -> None:
-        """Fail a request, which stands no longer, or a withdrawal."""
+        """Fail a request, which then no longer stands, or report a refused withdrawal."""
         if kind in _WITHDRAWALS:
-            # Nothing is left of what was to be withdrawn, which is what was wanted.
+            # The broker does not have it, so there is nothing left to withdraw.
             self._report(RequestRefused(f"the broker refused to withdraw a {_WITHDRAWALS[kind]}: {reason}"))
             return
         request = self._standing.pop((kind, handle), None)
         if request is None:
             return
-        request.is_confirmed = False
         error = RequestRefused(f"the broker refused a {kind}: {reason}")
         if not request.fail(error):
             self._report(error)
         request.ended(error)
 
     def end(self, error: OctopiaError) -> None:
-        """Fail all that somebody waits for."""
+        """Fail all calls that wait."""
         standing, self._standing = self._standing, {}
         for request in standing.values():
-            request.is_confirmed = False
             request.fail(error)
             request.ended(error)
         for withdrawal in self._withdrawals:
@@ -209,5 +203,5 @@ class Requests:
 
 
 def _unconfirmed(request: Request, missing: Sequence[str]) -> str:
-    brokers = f"; it has not heard of {', '.join(missing)}" if missing else ""
-    return f"the {request.key[0]} was not confirmed in time{brokers}; it stays in force as far as it got"
+    brokers = f" (missing: {', '.join(missing)})" if missing else ""
+    return f"the {request.key[0]} was not confirmed in time{brokers}; it stays in force where it has arrived"

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from octopia.client.subscriptions import Received, Subscription
+from octopia.client import Received
+from octopia.client.buffer import Buffer
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "client.py"
 TINY = ["--publications", "200", "--rounds", "2", "--json"]
@@ -35,13 +36,13 @@ def test_every_way_of_reading_is_measured(benchmark: ModuleType, capsys: pytest.
 
 
 def test_it_fails_loudly_if_publications_come_out_of_order(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch):
-    right = Subscription.take
+    right = Buffer.put
 
-    def wrong(self: Subscription, received: Received) -> bool:
+    def wrong(self: Buffer, received: Received) -> bool:
         kept = right(self, received)
-        self._buffer.rotate(1)
+        self.items.rotate(1)
         return kept
 
-    monkeypatch.setattr(Subscription, "take", wrong)
+    monkeypatch.setattr(Buffer, "put", wrong)
     with pytest.raises(SystemExit, match="not those that were sent"):
         benchmark.main(TINY)

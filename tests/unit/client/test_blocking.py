@@ -11,7 +11,8 @@ import pytest
 import octopia
 from fake_broker import FakeBroker, keep_quiet
 from octopia.client import BlockingClient
-from octopia.errors import InvalidFilter, NotConfirmed, SlowSubscriber, Unavailable, UsageError
+from octopia.errors import InvalidFilter, NotConfirmed, SlowSubscriber, TimedOut, Unavailable, UsageError
+from octopia.protocol.messages import Gap
 
 
 class BrokerThread:
@@ -67,7 +68,7 @@ def test_the_verbs(remote: BrokerThread, client: BlockingClient):
     remote.do(remote.broker.deliver, range(50), (2,))
     values = (received["x"] for received in subscription)
     assert [next(values) for _ in range(50)] == list(range(50))
-    advertisement.withdraw()
+    advertisement.unadvertise()
     subscription.unsubscribe()
     assert list(subscription) == []
     assert (subscription.lost, subscription.gaps) == (0, 0)
@@ -76,10 +77,10 @@ def test_the_verbs(remote: BrokerThread, client: BlockingClient):
 def test_waiting_has_an_end(remote: BrokerThread, client: BlockingClient):
     subscription = client.subscribe("x > 0")
     remote.do(remote.broker.deliver, [1, 2])
-    assert subscription.next(timeout_s=10)["x"] == 1
-    assert [each["x"] for each in subscription.iterate(timeout_s=0.01)] == [2]
-    with pytest.raises(TimeoutError):
-        subscription.next(timeout_s=0.01)
+    assert subscription.next(timeout=10)["x"] == 1
+    assert [each["x"] for each in subscription.iterate(timeout=0.01)] == [2]
+    with pytest.raises(TimedOut):
+        subscription.next(timeout=0.01)
     subscription.unsubscribe()
     with pytest.raises(UsageError, match="has ended"):
         subscription.next()
@@ -90,17 +91,38 @@ def test_errors_come_through(remote: BrokerThread, client: BlockingClient):
         client.subscribe("x >")
     remote.broker.answer = keep_quiet
     with pytest.raises(NotConfirmed) as caught:
-        client.subscribe("x > 0", timeout_s=0.01, buffer=1)
+        client.subscribe("x > 0", timeout=0.01, buffer=1)
     remote.do(remote.broker.deliver, [1, 2, 3])
     waiting = iter(caught.value.issued)
     assert next(waiting)["x"] == 1
     with pytest.raises(SlowSubscriber):
         list(waiting)
     with pytest.raises(NotConfirmed) as caught:
-        client.advertise("x > 0", timeout_s=0.01)
-    caught.value.issued.withdraw()
+        client.advertise("x > 0", timeout=0.01)
+    caught.value.issued.unadvertise()
     with pytest.raises(Unavailable):
-        octopia.connect_blocking("octopia://127.0.0.1:1", timeout_s=0.01)
+        octopia.connect_blocking("octopia://127.0.0.1:1", timeout=0.01)
+
+
+def test_publishing_has_an_end(remote: BrokerThread):
+    remote.broker.accepts_data = False
+    with octopia.connect_blocking(remote.broker.url, name="feed") as client:
+        with pytest.raises(TimedOut):
+            client.publish({"x": 1}, timeout=0.01)
+        with pytest.raises(TimedOut):
+            client.publish_many([{"x": 1}], timeout=0.01)
+        assert repr(client) == "<BlockingClient 'feed', connected to b.3>"
+        assert repr(client.advertise("x > 0")) == "<BlockingAdvertisement 'x > 0'>"
+    assert remote.broker.values() == []
+
+
+def test_on_gap_gets_the_subscription_that_the_program_has(remote: BrokerThread, client: BlockingClient):
+    gaps: list[object] = []
+    subscription = client.subscribe("x > 0", on_gap=gaps.append)
+    remote.do(remote.broker.say, [Gap()])
+    client.publish({"x": 1})
+    assert gaps == [subscription]
+    assert repr(subscription) == "<BlockingSubscription 'x > 0', 0 buffered, 0 lost, 1 gaps>"
 
 
 def test_closing_from_another_thread_ends_iteration(remote: BrokerThread):

@@ -10,11 +10,11 @@ import pytest
 
 import octopia
 from fake_broker import PATIENCE_S, Cut, FakeBroker
-from octopia.client import dialling, publishing
+from octopia.client import attempts, publisher
 from octopia.client.outbox import Outbox
-from octopia.client.publishing import Publishing
+from octopia.client.publisher import Publisher
 from octopia.content import Publication
-from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, UsageError
+from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, TimedOut, UsageError
 from octopia.link import LinkSettings, Session
 from octopia.protocol import Grant, Hello
 from octopia.protocol.messages import AdvertiseRequest, PublishRequest, Refused
@@ -25,6 +25,11 @@ def refuse_odd(request: object) -> list[Refused]:
     if isinstance(request, PublishRequest) and request.publication.attributes["x"] % 2:
         return [Refused("publication", request.sequence, "it is odd")]
     return []
+
+
+async def publish(client: octopia.Client, items: list[dict[str, int]], timeout: float, *, many: bool) -> None:
+    """Publish all at once, or the first alone."""
+    await (client.publish_many(items, timeout=timeout) if many else client.publish(items[0], timeout=timeout))
 
 
 def test_a_publication_is_accepted_with_its_payload():
@@ -119,7 +124,7 @@ def test_many_raise_the_first_failure_when_all_are_settled():
 
 
 def test_publishers_wait_for_credit_and_then_for_room(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(publishing, "BACKLOG_BYTES_MAX", 2_000)
+    monkeypatch.setattr(publisher, "BACKLOG_BYTES_MAX", 2_000)
     payload = b"." * 1000
 
     async def run() -> None:
@@ -132,7 +137,7 @@ def test_publishers_wait_for_credit_and_then_for_room(monkeypatch: pytest.Monkey
             await advertising
             written = len(broker.of(PublishRequest))
             assert written < 70
-            assert client._publishing._outbox.backlog_bytes < 4_000
+            assert client._engine.publisher._outbox.backlog_bytes < 4_000
             broker.place()
             await asyncio.gather(*calls)
             assert broker.values() == list(range(200))
@@ -175,6 +180,91 @@ def test_a_publication_that_nobody_waits_for_is_not_written():
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_not_written_in_time_is_withdrawn(many: bool):
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.accepts_data = False
+            async with octopia.connect(broker.url) as client:
+                with pytest.raises(TimedOut, match=r"longer than 0\.01 s; what was not written is withdrawn") as caught:
+                    await publish(client, [{"x": 1}, {"x": 2}], 0.01, many=many)
+                assert isinstance(caught.value, TimeoutError)
+                if many:
+                    assert caught.value.__notes__ == ["0 publications were accepted, 2 failed"]
+                (session,) = broker.sessions.values()
+                session.accept_data(True)
+                broker.place()
+                await client.publish({"x": 3}, timeout=PATIENCE_S)
+                assert broker.values() == [3]
+
+    asyncio.run(run())
+
+
+def test_what_gets_no_room_in_time_is_never_published(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher, "BACKLOG_BYTES_MAX", 10)
+
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.accepts_data = False
+            async with octopia.connect(broker.url) as client:
+                first = asyncio.create_task(client.publish({"x": 1}, b"." * 100))
+                await turn()
+                with pytest.raises(TimedOut):
+                    await client.publish({"x": 2}, timeout=0.01)
+                (session,) = broker.sessions.values()
+                session.accept_data(True)
+                broker.place()
+                await first
+                await client.publish({"x": 3})
+                assert broker.values() == [1, 3]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_written_and_not_acknowledged_in_time_has_an_unknown_outcome(many: bool):
+    """A refusal that comes later is reported."""
+
+    async def run() -> None:
+        errors: list[OctopiaError] = []
+        async with FakeBroker() as broker, octopia.connect(broker.url, on_error=errors.append) as client:
+            flush, broker._flush = broker._flush, lambda _: None
+            with pytest.raises(OutcomeUnknown, match=r"not acknowledged within 0\.1 s") as caught:
+                await publish(client, [{"x": 1}], 0.1, many=many)
+            if many:
+                assert caught.value.__notes__ == ["0 publications were accepted, 0 failed, 1 have an unknown outcome"]
+            assert broker.values() == [1]
+            broker._flush = flush
+            broker.say([Refused("publication", 1, "too late")])
+            await client.publish({"x": 2})
+        assert [str(each) for each in errors] == ["the broker refused a publication: too late"]
+
+    asyncio.run(run())
+
+
+def test_the_time_covers_a_slow_source_and_leaves_its_own_errors_alone():
+    async def slow() -> AsyncIterator[dict[str, int]]:
+        yield {"x": 1}
+        await asyncio.Event().wait()
+
+    async def impatient() -> AsyncIterator[dict[str, int]]:
+        yield {"x": 2}
+        raise TimeoutError("of the source")
+
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            with pytest.raises(TimedOut) as caught:
+                await client.publish_many(slow(), timeout=0.2)
+            assert caught.value.__notes__ == ["1 publications were accepted, 0 failed"]
+            with pytest.raises(TimeoutError, match="of the source"):
+                await client.publish_many(impatient(), timeout=PATIENCE_S)
+            with pytest.raises(UsageError, match="timeout above 0"):
+                await client.publish({"x": 3}, timeout=0)
+            assert broker.values() == [1, 2]
+
+    asyncio.run(run())
+
+
 def test_a_cut_goes_unnoticed():
     async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
@@ -209,7 +299,7 @@ def test_the_outcome_is_unknown_if_the_broker_forgot_and_what_was_not_written_is
 
 @pytest.mark.parametrize("seed", range(8))
 def test_each_is_accepted_once_and_in_order_whatever_is_cut(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(dialling, "BACKOFF_FIRST_S", 0.001)
+    monkeypatch.setattr(attempts, "BACKOFF_FIRST_S", 0.001)
 
     async def run() -> None:
         draw, payload = random.Random(seed), b"." * 4000
@@ -247,13 +337,12 @@ def test_closing_gives_up_in_time():
     async def run() -> None:
         async with FakeBroker() as broker:
             broker.accepts_data = False
-            client = octopia.connect(broker.url)
-            await client.open()
+            client = await octopia.connect(broker.url)
             calls = [client.publish({"x": 1}), client.publish_many([{"x": 2}, {"x": 3}])]
             tasks = [asyncio.create_task(each) for each in calls]
             await client.advertise("x > 0")
             async with asyncio.timeout(PATIENCE_S):
-                await client.close(timeout_s=0.01)
+                await client.close(timeout=0.01)
             for task in tasks:
                 with pytest.raises(UsageError):
                     await task
@@ -268,12 +357,12 @@ def test_what_was_told_to_have_failed_is_never_written(many: bool):
         outbox, session = Outbox(), Session(1, LinkSettings())
         session.connected(0.0)
         session.receive([Hello(2, 0, 0, Grant(1, 2**20, ()))], 0.0)
-        publishing = Publishing(outbox, lambda: None)
-        work = publishing.publish_many([{"x": 1}]) if many else publishing.publish(Publication({"x": 1}))
+        publisher = Publisher(outbox, lambda: None)
+        work = publisher.publish_many([{"x": 1}]) if many else publisher.publish(Publication({"x": 1}))
         task = asyncio.create_task(work)
         await turn()
         assert outbox.backlog_bytes
-        publishing.end(UsageError("closed"))
+        publisher.end(UsageError("closed"))
         outbox.pump(session, 0.0)
         assert session.last_sequence == 0
         with pytest.raises(UsageError):

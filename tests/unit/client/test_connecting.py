@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-import subprocess
-import sys
+import threading
+from collections.abc import Awaitable
 
 import pytest
 
 import octopia
 from fake_broker import PATIENCE_S, FakeBroker
 from octopia.addresses import Address
-from octopia.client import channel, dialling
-from octopia.client.dialling import backoff_s
+from octopia.client import attempts, channel
+from octopia.client.attempts import backoff_s
 from octopia.client.urls import find_addresses, parse_url
 from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailable, UsageError
 from octopia.link import LinkSettings
@@ -27,9 +28,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-async def fail_to_connect(url: str | list[str], timeout_s: float = 0.2) -> OctopiaError:
+async def fail_to_connect(url: str | list[str], timeout: float = 0.2) -> OctopiaError:
     with pytest.raises(OctopiaError) as caught:
-        async with octopia.connect(url, timeout_s=timeout_s):
+        async with octopia.connect(url, timeout=timeout):
             pass
     return caught.value
 
@@ -88,13 +89,6 @@ def test_urls_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
         find_addresses([])
 
 
-def test_importing_the_package_is_cheap():
-    code = "import octopia, sys; assert 'asyncio' not in sys.modules and 'lark' not in sys.modules; octopia.connect"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(AttributeError):
-        octopia.nothing  # noqa: B018
-
-
 # The first connection.
 
 
@@ -112,20 +106,108 @@ def test_the_opening_says_who_is_there():
 
 
 def test_names_are_checked():
-    assert octopia.connect().name != octopia.connect().name
+    assert octopia.connect()._opening.sender != octopia.connect()._opening.sender
     with pytest.raises(UsageError, match="printable name"):
         octopia.connect(name="a\nb")
 
 
-def test_a_client_must_be_open():
+def test_connect_is_awaited_or_entered():
     async def run() -> None:
-        client = octopia.connect()
-        with pytest.raises(UsageError, match="not entered"):
+        async with FakeBroker() as broker:
+            client = await octopia.connect(broker.url)
+            async with client as same:
+                assert same is client
+                await client.publish({"x": 1})
+            with pytest.raises(UsageError, match="was closed"):
+                async with client:
+                    pass
+            async with octopia.connect(broker.url) as client:
+                await client.publish({"x": 2})
+            assert not client.is_connected
+            await client.close()
+            assert broker.values() == [1, 2]
+        with pytest.raises(AttributeError, match="write `client = await connect"):
+            await octopia.connect().publish({"x": 1})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("enters", [False, True])
+def test_connect_is_used_once_so_that_no_client_leaks(enters: bool):
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            context = octopia.connect(broker.url)
+            uses = [asyncio.ensure_future(each) for each in (context, context.__aenter__() if enters else context)]
+            client, error = await asyncio.gather(*uses, return_exceptions=True)
+            assert isinstance(error, UsageError)
+            assert "got a second use; call connect() again" in str(error)
             await client.publish({"x": 1})
-        await client.close()
+            assert len(broker.openings) == 1
+            await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_foreign_event_loop_is_refused_by_name():
+    async def refused(call: Awaitable[object]) -> None:
+        with pytest.raises(UsageError) as caught:
+            await call
+        home, foreign = re.findall(r"EventLoop (0x\w+) in thread '([\w-]+)'", str(caught.value))
+        assert (home[1], foreign[1]) == ("MainThread", "foreign")
+        assert home[0] != foreign[0]
+        assert "connect_blocking" in str(caught.value)
+
+    async def use(client: octopia.Client, issued: octopia.Advertisement, subscription: octopia.Subscription) -> None:
+        await refused(client.publish({"x": 1}))
+        await refused(client.publish_many([{"x": 1}]))
+        await refused(client.advertise("x > 0"))
+        await refused(client.subscribe("x > 0"))
+        await refused(client.close())
+        await refused(issued.unadvertise())
+        await refused(subscription.unsubscribe())
+        await refused(subscription.next())
+        await refused(subscription.next_batch())
+        await refused(anext(subscription))
+        await refused(anext(aiter(subscription)))
+
+    async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
-            with pytest.raises(UsageError, match="not open"):
-                await client.open()
+            issued, subscription = await client.advertise("x > 0"), await client.subscribe("x > 0")
+            broker.deliver([1], (2,))
+            failures: list[BaseException] = []
+
+            def run_foreign() -> None:
+                try:
+                    asyncio.run(use(client, issued, subscription))
+                except BaseException as error:
+                    failures.append(error)
+
+            thread = threading.Thread(target=run_foreign, name="foreign")
+            thread.start()
+            await asyncio.to_thread(thread.join, PATIENCE_S)
+            assert failures == []
+            assert broker.values() == []
+            assert (await subscription.next(timeout=PATIENCE_S))["x"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_client_says_what_it_is():
+    async def run() -> None:
+        async with FakeBroker("b.3") as broker:
+            async with octopia.connect(broker.url, name="feed") as client:
+                assert repr(client) == "<Client 'feed', connected to b.3>"
+                assert repr(await client.advertise("x > 0")) == "<Advertisement 'x > 0'>"
+                subscription = await client.subscribe("x > 0 AND y = 'a'")
+                assert repr(subscription) == "<Subscription \"x > 0 AND y = 'a'\", 0 buffered, 0 lost, 0 gaps>"
+                broker.stop()
+                await broker.until(lambda: bool(broker.goodbyes) or not broker.connections)
+                while client.is_connected:
+                    await turn()
+                assert repr(client) == "<Client 'feed', reconnecting>"
+            assert repr(client) == "<Client 'feed', closed>"
+            assert repr(subscription).endswith("0 gaps, ended>")
+            await broker.start()
 
     asyncio.run(run())
 
@@ -145,11 +227,10 @@ def test_a_broker_that_starts_a_little_later_is_found():
     async def run() -> None:
         broker = FakeBroker()
         broker.port = free_port()
-        client = octopia.connect(["octopia://127.0.0.1:1", broker.url])
-        opening = asyncio.create_task(client.open())
+        opening = asyncio.ensure_future(octopia.connect(["octopia://127.0.0.1:1", broker.url]))
         await turn()
         await broker.start()
-        await opening
+        client = await opening
         await client.close()
         broker.stop()
 
@@ -162,7 +243,7 @@ def test_silence_is_said_as_such(monkeypatch: pytest.MonkeyPatch):
     async def run() -> None:
         async with FakeBroker() as broker:
             broker.greets = False
-            assert "but has not greeted within" in str(await fail_to_connect(broker.url))
+            assert "has not sent a greeting within" in str(await fail_to_connect(broker.url))
 
     asyncio.run(run())
 
@@ -172,8 +253,8 @@ def test_garbage_is_said_as_such_and_at_once(answer: bytes):
     async def run() -> None:
         server = await asyncio.get_running_loop().create_server(lambda: Stranger(answer), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        error = await fail_to_connect(f"octopia://127.0.0.1:{port}", timeout_s=PATIENCE_S)
-        assert f"what listens at 127.0.0.1:{port} is no OctopiA broker: expected a kind of frame" in str(error)
+        error = await fail_to_connect(f"octopia://127.0.0.1:{port}", timeout=PATIENCE_S)
+        assert f"the server at 127.0.0.1:{port} is not an OctopiA broker: expected a kind of frame" in str(error)
         server.close()
 
     asyncio.run(run())
@@ -183,7 +264,7 @@ def test_a_closed_door_is_said_as_such():
     async def run() -> None:
         server = await asyncio.get_running_loop().create_server(lambda: Stranger(b""), "127.0.0.1", 0)
         error = await fail_to_connect(f"octopia://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        assert "closed the connection without a word" in str(error)
+        assert "closed the connection before its greeting" in str(error)
         server.close()
 
     asyncio.run(run())
@@ -194,7 +275,7 @@ def test_a_refusal_is_final(code: CloseCode):
     async def run() -> None:
         async with FakeBroker() as broker:
             broker.refusal = Closing(code, "go away")
-            error = await fail_to_connect(broker.url, timeout_s=PATIENCE_S)
+            error = await fail_to_connect(broker.url, timeout=PATIENCE_S)
             assert isinstance(error, ClosedByPeer)
             assert (error.code, error.reason) == (code, "go away")
             assert len(broker.openings) == 1
@@ -340,7 +421,7 @@ def test_the_outcome_is_unknown_if_the_client_ends_before_the_acknowledgement():
 
 
 def test_waits_are_drawn_below_a_bound_that_doubles(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(dialling.random, "uniform", lambda low, high: (low, high))
+    monkeypatch.setattr(attempts.random, "uniform", lambda low, high: (low, high))
     assert [backoff_s(attempt) for attempt in (0, 1, 5, 6, 7, 1000)] == [
         (0.0, bound) for bound in (0.05, 0.1, 1.6, 3.2, 5.0, 5.0)
     ]

@@ -25,7 +25,7 @@ from octopia.protocol.messages import (
 def test_requests_are_sent_as_they_are_meant():
     async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
-            await client.advertise("x > 0", ordered=True, timeout_s=2)
+            await client.advertise("x > 0", ordered=True, timeout=2)
             await client.subscribe(parse_filter("x > 1"))
             assert broker.received == [
                 AdvertiseRequest(1, parse_filter("x > 0"), True, 2000.0),
@@ -42,7 +42,7 @@ def test_a_bad_filter_never_leaves_and_shows_the_place():
                 await client.subscribe("price >> 3")
             assert str(caught.value).splitlines()[1:] == ["  price >> 3", "         ^"]
             with pytest.raises(UsageError, match="timeout"):
-                await client.advertise("x > 0", timeout_s=0)
+                await client.advertise("x > 0", timeout=0)
             with pytest.raises(UsageError, match="overflow of 'disconnect' or 'drop_oldest'"):
                 await client.subscribe("x > 0", overflow="explode")
             with pytest.raises(UsageError, match="buffer"):
@@ -82,8 +82,10 @@ def test_what_is_not_confirmed_in_time_stays_in_force():
     async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
             broker.answer = lambda request: [Unconfirmed("subscription", request.handle, (BrokerId("a", 1),))]
-            with pytest.raises(NotConfirmed, match=r"it has not heard of a\.1; it stays in force") as caught:
-                await client.subscribe("x > 0", timeout_s=1)
+            with pytest.raises(
+                NotConfirmed, match=r"not confirmed in time \(missing: a\.1\); it stays in force"
+            ) as caught:
+                await client.subscribe("x > 0", timeout=1)
             broker.deliver([1])
             assert (await anext(caught.value.issued))["x"] == 1
 
@@ -95,8 +97,8 @@ def test_a_broker_that_says_nothing_does_not_keep_a_client_for_ever():
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
             broker.answer = keep_quiet
             with pytest.raises(NotConfirmed) as caught:
-                await client.advertise("x > 0", timeout_s=0.01)
-            await caught.value.issued.withdraw()
+                await client.advertise("x > 0", timeout=0.01)
+            await caught.value.issued.unadvertise()
             assert broker.received[1:] == [UnadvertiseRequest(1)]
 
     asyncio.run(run())
@@ -134,7 +136,7 @@ def test_withdrawing_is_done_once():
             advertisement = await client.advertise("x > 0")
             subscription = await client.subscribe("x > 0")
             for _ in range(2):
-                await advertisement.withdraw()
+                await advertisement.unadvertise()
                 await subscription.unsubscribe()
             assert broker.received[2:] == [UnadvertiseRequest(1), UnsubscribeRequest(2)]
 
@@ -148,7 +150,7 @@ def test_everything_is_issued_again_to_a_broker_that_forgot_and_subscribers_lear
             await client.advertise("x > 0")
             withdrawn = await client.advertise("x > 1")
             subscription = await client.subscribe("x > 2", on_gap=gaps.append)
-            await withdrawn.withdraw()
+            await withdrawn.unadvertise()
             issued = [each for each in broker.received if getattr(each, "handle", None) != 2]
             broker.received.clear()
             broker.forget()
@@ -197,10 +199,10 @@ def test_requests_wait_while_there_is_no_connection():
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
             broker.stop()
             call = asyncio.create_task(client.advertise("x > 0"))
-            withdrawn = asyncio.create_task(client.advertise("x > 1", timeout_s=0.01))
+            withdrawn = asyncio.create_task(client.advertise("x > 1", timeout=0.01))
             with pytest.raises(NotConfirmed) as caught:
                 await withdrawn
-            withdrawal = asyncio.create_task(caught.value.issued.withdraw())
+            withdrawal = asyncio.create_task(caught.value.issued.unadvertise())
             broker.sessions.clear()
             await broker.start()
             await asyncio.gather(call, withdrawal)

@@ -9,7 +9,7 @@ import pytest
 import octopia
 from fake_broker import FakeBroker, delivery
 from octopia.client import Received, Subscription
-from octopia.errors import SlowSubscriber, UsageError
+from octopia.errors import SlowSubscriber, TimedOut, UsageError
 from octopia.protocol import CloseCode
 from octopia.protocol.messages import CutOff, Gap, Lost, UnsubscribeRequest
 
@@ -64,6 +64,25 @@ def test_iteration_lists_and_leaving_lose_nothing():
                 if len(seen) == 98:
                     break
             assert seen == list(range(2, 100))
+
+    asyncio.run(run())
+
+
+def test_next_waits_for_one_publication_and_loses_none():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            subscription = await client.subscribe("x > 0")
+            with pytest.raises(TimedOut, match=r"no publication came within 0\.01 s") as caught:
+                await subscription.next(timeout=0.01)
+            assert isinstance(caught.value, TimeoutError)
+            waiting = asyncio.create_task(subscription.next())
+            broker.deliver([1, 2])
+            assert (await waiting)["x"] == 1
+            await subscription.unsubscribe()
+            assert subscription.buffered == 1
+            assert (await subscription.next(timeout=10))["x"] == 2
+            with pytest.raises(UsageError, match="has ended"):
+                await subscription.next()
 
     asyncio.run(run())
 

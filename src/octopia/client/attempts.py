@@ -1,4 +1,4 @@
-"""Reaching a broker: one attempt, what can be wrong with it, and how long to wait before the next."""
+"""Attempts to reach a broker: one connection, the reason why it failed, and the delay before the next attempt."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from octopia.protocol import CloseCode
 from octopia.transport import Connection
 from octopia.transport.connection import HANDSHAKE_S
 
-DIAL_S = 3.0
-"""How long the network may take to set up a connection before the next address is tried."""
+ATTEMPT_S = 3.0
+"""The time limit for setting up one connection; then the next address is tried."""
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
 
 _PASSING = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.TIMEOUT)
-"""Why a broker closes a connection that may be opened again."""
+"""The close codes after which a client may connect again."""
 
 
 def backoff_s(attempt: int) -> float:
-    """Return how long to wait before the next attempt: anything up to a bound that doubles (full jitter)."""
+    """Return the delay before the next attempt: a random time below a bound that doubles (full jitter)."""
     return random.uniform(0.0, min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 20)))
 
 
 async def connect_to(address: Address, make: Callable[[], Connection]) -> Connection:
-    """Set up a connection, or raise Unavailable with what is wrong."""
+    """Set up a connection, or raise Unavailable with the reason."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(DIAL_S):
+        async with asyncio.timeout(ATTEMPT_S):
             _, connection = await loop.create_connection(make, address.host, address.port)
     except TimeoutError:
-        raise Unavailable(f"nothing answers at {address}: is the address right, and nothing in between?") from None
+        raise Unavailable(f"nothing answers at {address}: is the address right, or is a firewall in between?") from None
     except socket.gaierror:
-        raise Unavailable(f"no machine is known as {address.host!r}: is the name right?") from None
+        raise Unavailable(f"the host name {address.host!r} cannot be resolved: is it right?") from None
     except OSError as error:
         problem = error.strerror or str(error)
         raise Unavailable(
@@ -46,9 +46,10 @@ async def connect_to(address: Address, make: Callable[[], Connection]) -> Connec
 
 
 def is_final(reason: PeerError | None, *, is_first: bool) -> bool:
-    """Tell whether it makes no sense to connect again.
+    """Return whether the client must not connect again.
 
-    A name that is taken may be our own, held by a connection that the broker does not know to be broken.
+    After the first connection, a name that is taken may be the client's own: the broker may still hold a connection
+    that it does not know to be broken.
     """
     if not isinstance(reason, ClosedByPeer):
         return False
@@ -58,16 +59,18 @@ def is_final(reason: PeerError | None, *, is_first: bool) -> bool:
 
 
 def silence(address: Address) -> Unavailable:
-    """Say that nothing came."""
+    """Return the error for a server that sends no greeting."""
     return Unavailable(
-        f"something listens at {address}, but has not greeted within {HANDSHAKE_S:g} s: it may be no OctopiA broker"
+        f"the server at {address} has not sent a greeting within {HANDSHAKE_S:g} s: it may not be an OctopiA broker"
     )
 
 
 def explain(address: Address, reason: PeerError | None) -> Unavailable:
-    """Say why a connection ended before the broker had greeted."""
+    """Return the error for a connection that ended before the greeting."""
     if isinstance(reason, BadFrame | ProtocolViolation):
-        return Unavailable(f"what listens at {address} is no OctopiA broker: {reason}")
+        return Unavailable(f"the server at {address} is not an OctopiA broker: {reason}")
     if isinstance(reason, ClosedByPeer):
-        return Unavailable(f"the broker at {address} does not take us now: {reason}")
-    return Unavailable(f"what listens at {address} closed the connection without a word: it may be no OctopiA broker")
+        return Unavailable(f"the broker at {address} does not accept clients now: {reason}")
+    return Unavailable(
+        f"the server at {address} closed the connection before its greeting: it may not be an OctopiA broker"
+    )

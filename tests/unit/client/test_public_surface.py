@@ -1,0 +1,83 @@
+"""The names that programs may use, exactly, and what importing them costs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+
+import octopia
+from octopia import errors
+from octopia.client.client import ConnectContext
+from octopia.content import Disjunction
+from octopia.errors import OctopiaError
+
+NAMES = {
+    *("Advertisement", "Client", "Received", "Subscription", "connect"),
+    *("BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"),
+    *("Algorithm", "Filter", "Overflow", "Overlay", "Publication", "RoutingSettings", "__version__"),
+}
+OF_OTHER_ROOMS = {"InvalidData", "JobFailed", "MissingDependency", "Stuck"}
+"""The errors of the pipeline and the simulator only."""
+
+ATTRIBUTES = {
+    octopia.Client: "advertise close is_connected name publish publish_many subscribe",
+    octopia.Subscription: "batches buffered gaps has_ended interest lost next next_batch unsubscribe",
+    octopia.Advertisement: "offer unadvertise",
+    octopia.Received: "attributes get hops id payload publication published_ms received_ms",
+    octopia.BlockingClient: "advertise close is_connected name publish publish_many subscribe",
+    octopia.BlockingSubscription: "gaps interest iterate lost next unsubscribe",
+    octopia.BlockingAdvertisement: "offer unadvertise",
+    octopia.Overlay: "brokers connect crash cut is_ready local restart start stop throttle url wait_until",
+    ConnectContext: "",
+}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the modules that a statement loads in a new interpreter."""
+    code = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def public(names: object) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_the_package_has_the_public_names_and_every_error_of_theirs():
+    tree = {name for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, OctopiaError)}
+    assert set(octopia.__all__) == NAMES | (tree - OF_OTHER_ROOMS)
+    assert set(octopia.__all__) <= set(dir(octopia))
+    assert octopia.Filter is Disjunction
+    assert octopia.TimedOut is errors.TimedOut
+    assert octopia.__version__ == importlib.metadata.version("octopia")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        octopia.nothing  # noqa: B018
+
+
+def test_all_names_can_be_imported_at_once():
+    names: dict[str, object] = {}
+    exec("from octopia import *", names)
+    assert set(octopia.__all__) <= names.keys()
+
+
+@pytest.mark.parametrize("kind", ATTRIBUTES, ids=lambda kind: kind.__name__)
+def test_nothing_else_is_public(kind: type):
+    assert public(dir(kind)) == set(ATTRIBUTES[kind].split())
+    assigned = set(re.findall(r"self\.(\w+)(?:: [^=\n]+)? = ", inspect.getsource(kind)))
+    assert public(assigned) <= set(ATTRIBUTES[kind].split())
+
+
+def test_importing_the_package_loads_nothing_else():
+    found = loaded_by("import octopia")
+    assert {name for name in found if name.startswith("octopia")} == {"octopia"}
+    assert not found & {"asyncio", "lark", "msgspec", "importlib.metadata"}
+
+
+def test_clients_load_no_broker_and_no_matching_index():
+    rooms = {name.split(".")[1] for name in loaded_by("import octopia.client") if name.startswith("octopia.")}
+    assert "client" in rooms
+    assert not rooms & {"algorithms", "broker", "matching", "node", "runtime", "simulator", "tid"}
