@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -108,6 +109,20 @@ def test_examples_name_the_command_and_can_be_parsed(words: str):
         command, rest = resolve(arguments)
         command.make_context(command.name, rest)
         assert all((EXAMPLES.parent / word).is_file() for word in arguments if word.startswith("examples/"))
+
+
+def test_commands_of_the_documentation_can_be_parsed():
+    lines = [
+        line.removeprefix("$ ")
+        for page in [*EXAMPLES.parent.glob("*.md"), *EXAMPLES.parent.glob("docs/*.md")]
+        for block in re.findall(r"^```console\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
+    shown = [line for line in lines if line.startswith("octopia ") and "[--" not in line]
+    assert len(shown) > 20
+    for line in shown:
+        command, rest = resolve(shlex.split(line, comments=True)[1:])
+        command.make_context(command.name, rest)
 
 
 def test_groups_have_examples_too():

@@ -86,7 +86,7 @@ def ingest(
         print_json({"bars": count, "rejects": rejects})
     else:
         _print_rejects(out, rejects)
-        typer.echo(f"{count:,} bars are in {out}/bars")
+        typer.echo(f"{count:,} bars are in {out}/bars; next: octopia data workload OUT --bars {out}/bars")
 
 
 @examples(
