@@ -45,8 +45,7 @@ class Stub(TyperCommand):
         module, _, name = self.source.partition(":")
         function = getattr(importlib.import_module(f"octopia.cli.{module}"), name)
         app = typer.Typer(rich_markup_mode=MARKUP, add_completion=False)
-        epilog = show_examples(*function.examples)
-        app.command(self.name, epilog=epilog, hidden=self.hidden, rich_help_panel=self.rich_help_panel)(function)
+        app.command(self.name, epilog=show_examples(*function.examples))(function)
         return typer.main.get_command(app)
 
     def alias(self, group: str) -> Stub:

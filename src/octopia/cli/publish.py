@@ -13,7 +13,6 @@ import typer
 
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Count, Rate, Url
-from octopia.cli.output import print_json
 from octopia.client import Client, Received, connect
 from octopia.content import Filter, Operator, Predicate, Publication, Value
 from octopia.content.filters import Disjunction
@@ -55,7 +54,7 @@ def pub(
         publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * (count or 1)
     took = run_loop(_publish(publications, advertise, rate or 0.0, url))
     if as_json:
-        print_json({"accepted": len(publications), "seconds": took})
+        typer.echo(json.dumps({"accepted": len(publications), "seconds": took}))
     else:
         typer.echo(f"{len(publications)} accepted in {took:.3f} s")
 
