@@ -15,7 +15,7 @@ from typing import Any
 
 from octopia.addresses import Address
 from octopia.protocol import Opening, Role, WireItem
-from octopia.runtime.process import run_loop
+from octopia.transport.loop import run_loop
 from octopia.wire import Reader, encode
 
 PATIENCE_S = 60.0

@@ -258,7 +258,7 @@ async def _ask_for_nobody(verb: Verb, broker: str) -> None:
         stranger = await Stranger.connect(url)
         stranger.say(Opening(Role.OPERATOR, "o"), Command(verb, broker))
         answer = await stranger.hear(Answer)
-        assert bool(answer.problem) is (verb is Verb.THROTTLE or (verb is Verb.WHERE and broker != ""))
+        assert bool(answer.problem) is (verb is Verb.THROTTLE)
         stranger.say(Command(Verb.REPORT))
         stranger.items.clear()
         assert (await stranger.hear(Answer)).report["id"] == BROKER
@@ -350,7 +350,7 @@ def _broker_stream(chance: random.Random, number: int) -> list[bytes]:
 
 
 def _operator_stream(chance: random.Random, number: int) -> list[bytes]:
-    items = [Opening(Role.OPERATOR, "o"), Command(Verb.REPORT), Command(Verb.WHERE, "a.0"), Command(Verb.WHERE, "x")]
+    items = [Opening(Role.OPERATOR, "o"), Command(Verb.REPORT), Command(Verb.OVERLAY), Command(Verb.THROTTLE, "x")]
     return [encode(item) for item in items]
 
 

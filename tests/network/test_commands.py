@@ -99,6 +99,55 @@ def test_a_link_is_throttled_while_the_overlay_runs(running: Running) -> None:
     assert "a.0 has no link to c.1, only to b.0, a.1" in wrong.stderr
 
 
+def test_an_unknown_broker_cannot_be_throttled(running: Running) -> None:
+    unknown = octopia("link", "throttle", "z.9:b.0", "--rate", "50", "--url", running.url("a.0"))
+    assert unknown.returncode == 2
+    assert "expected a broker of the overlay six, got 'z.9'" in unknown.stderr
+
+
+def test_status_shows_all_brokers_through_any_of_them(running: Running) -> None:
+    octopia("link", "throttle", "b.1:b.0", "--rate", "50", "--url", running.url("a.0"))
+    whole = octopia("status", "--json", OCTOPIA_URL=running.url("c.1"))
+    assert whole.returncode == 0, whole.stderr
+    found = json.loads(whole.stdout)
+    assert (found["name"], found["tree"], found["clusters"]) == ("six", "a-b, b-c", 2)
+    assert (found["whole"], found["problems"]) == (True, {})
+    assert list(found["brokers"]) == ["a.0", "a.1", "b.0", "b.1", "c.0", "c.1"]
+    assert found["brokers"]["b.1"]["links"]["b.0"]["rate"] == 50.0
+    table = octopia("status", "--url", running.url("a.0"))
+    assert table.returncode == 0
+    assert "six: 6 of 6 brokers" in table.stdout
+    assert "rerouted" in table.stdout
+    both = octopia("status", "--watch", "--json", "--url", running.url("a.0"))
+    assert both.returncode == 2
+
+
+def test_status_of_half_an_overlay_is_a_failure(tmp_path: Path) -> None:
+    file, ports = write_overlay(tmp_path)
+    process = subprocess.Popen([*OCTOPIA, "broker", str(file), "a.0", "b.0"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "a.0 listens at" in process.stderr.readline()
+    assert "b.0 listens at" in process.stderr.readline()
+    url = f"octopia://127.0.0.1:{ports['a.0']}"
+    table = octopia("status", "--url", url)
+    assert table.returncode == 1
+    assert "six: 2 of 6 brokers" in table.stdout
+    assert table.stdout.count("not running") == 4
+    found = json.loads(octopia("status", "--url", url, "--json").stdout)
+    assert found["whole"] is False
+    assert found["brokers"]["c.1"] is None
+    assert found["problems"] == dict.fromkeys(["a.1", "b.1", "c.0", "c.1"], "not running")
+    watching = subprocess.Popen(
+        [*OCTOPIA, "status", "--watch", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    # The broker that is asked is gone, and so the watch ends.
+    _, errors = watching.communicate(timeout=PATIENCE_S)
+    assert watching.returncode == 1
+    assert errors.startswith("octopia: ")
+
+
 def test_mistakes_are_explained(running: Running) -> None:
     refused = octopia("sub", "price >> 100", "--url", running.url("a.0"))
     assert refused.returncode == 2

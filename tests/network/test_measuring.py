@@ -72,7 +72,8 @@ def test_the_simulator_takes_what_calibrate_writes(tmp_path: Path):
     assert profile.match_us > 0
     assert profile.link_delay_ms > 0
     assert found["machine"] in out.read_text()
-    simulated = runner.invoke(app, ["simulate", str(EXAMPLE), "--profile", str(out), "--check"], catch_exceptions=False)
+    arguments = ["sim", "run", str(EXAMPLE), "--profile", str(out), "--check"]
+    simulated = runner.invoke(app, arguments, catch_exceptions=False)
     assert simulated.exit_code == 0, simulated.output
     assert "profile here" in simulated.output
 

@@ -121,7 +121,7 @@ def test_links_that_never_congest_are_for_virtual_time(workload: str, tmp_path: 
 
 
 def test_the_command_says_what_came_of_it(workload: str, slow: str, tmp_path: Path):
-    arguments = ["play", workload, "--out", str(tmp_path / "run"), "--network", "--overlay", slow, "--json"]
+    arguments = ["data", "play", workload, "--out", str(tmp_path / "run"), "--network", "--overlay", slow, "--json"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)

@@ -15,12 +15,12 @@ STAGE = re.compile(r"✓ (making|measuring|finding|simulating|comparing) .* \d:\
 def run_pipeline(out: Path, *where: str) -> tuple[dict, list[str]]:
     """Return what the command printed, and the lines that it showed on standard error."""
     size = ["--publishers", "4", "--publications", "20", "--subscribers", "30", "--symbols", "20", "--days", "10"]
-    place = ["--overlay", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
+    place = ["--tree", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
     # Code that runs for seconds is not worth compiling well.
     quick = '"-XX:TieredStopAtLevel=1"'
     options = "\n".join(f'"spark.{each}.extraJavaOptions" = {quick}' for each in ("driver", "executor"))
     (out / "octopia.toml").write_text(f"[pipeline.spark]\n{options}\n")
-    command = [sys.executable, "-m", "octopia", "pipeline", "made", *size, *place, *where]
+    command = [sys.executable, "-m", "octopia", "data", "pipeline", "made", *size, *place, *where]
     wide = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=out, env=wide)
     assert done.returncode == 0, done.stderr

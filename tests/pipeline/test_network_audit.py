@@ -15,9 +15,9 @@ from octopia.pipeline.traces import read_traces
 from octopia.playing.files import load_workload
 from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
 from octopia.playing.runs import RunSpec, overlay_of
-from octopia.runtime.process import run_loop
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.trace import Parquet
+from octopia.transport.loop import run_loop
 
 FIRST = 200
 

@@ -85,7 +85,7 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
     monkeypatch.setattr(evaluation, "run_study", run_study)
     monkeypatch.setattr(evaluation, "measure_costs", lambda *_: ())
     monkeypatch.setattr(evaluation, "load_workload", lambda *_: None)
-    with pytest.raises(JobFailed, match=r"got 1 of 4 that did not \(subscribers: no memory\)"):
+    with pytest.raises(JobFailed, match=r"but 1 of 4 failed \(subscribers: no memory\)"):
         run_command("paper", "--out", "evaluation")
     out = tmp_path / "evaluation"
     assert [row["run"] for row in rows_of(out / "tables" / "audits.csv")] == ["publishers-1", "delivery-1", "burst-1"]

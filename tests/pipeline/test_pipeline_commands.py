@@ -16,7 +16,7 @@ from octopia.settings import Algorithm
 
 def test_the_truth_by_sql_is_the_same(run_command, bench, small_workload):
     before = bench.storage.count_rows("small/truth")
-    assert json.loads(run_command("truth", small_workload, "--engine", "sql", "--json")) == {
+    assert json.loads(run_command("data", "truth", small_workload, "--engine", "sql", "--json")) == {
         "engine": "sql",
         "matches": before,
     }
@@ -30,7 +30,7 @@ def test_an_audit_that_finds_faults_fails_and_keeps_them(run_command, small_work
     lost = is_lost.sum()
     assert lost > 0
     with pytest.raises(JobFailed, match=f"cut has {lost} missing, 0 unwanted and 0 duplicate"):
-        run_command("audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
+        run_command("data", "audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
     faults = read_arrow(str(tmp_path / "faults")).to_pylist()
     assert [(row["fault"], row["publication"]) for row in faults] == [("missing", 7)] * lost
 
@@ -40,26 +40,28 @@ def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run_comman
     trace = pd.read_parquet(tmp_path / "trace.parquet")
     trace[~(trace.publication < 20)].to_parquet(tmp_path / "trace.parquet")
     with pytest.raises(InvalidData, match="expected 60 publications in the trace of part, got 40"):
-        run_command("audit", str(tmp_path), "--workload", small_workload)
+        run_command("data", "audit", str(tmp_path), "--workload", small_workload)
     trace[:0].to_parquet(tmp_path / "empty.parquet")
     with pytest.raises(InvalidData, match="a trace without rows"):
-        run_command("audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
+        run_command("data", "audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
     other = shutil.copytree(small_workload, tmp_path / "other")
     (other / "workload.json").write_text('{"publications": 300}')
     with pytest.raises(InvalidData, match="got one of another workload"):
-        run_command("audit", str(tmp_path), "--workload", str(other))
+        run_command("data", "audit", str(tmp_path), "--workload", str(other))
 
 
 def test_metrics_are_shown_as_tables(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="one", algorithm=Algorithm.STATIC, first=5), tmp_path)
-    shown = run_command("metrics", str(tmp_path), "--metric", "publication_delay", "--metric", "messages")
+    shown = run_command("data", "metrics", str(tmp_path), "--metric", "publication_delay", "--metric", "messages")
     assert "publication delay" in shown
     assert "static" in shown
 
 
 def test_metrics_as_json_have_all_rows_in_order(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="all", first=5, detail="hops"), tmp_path)
-    said = json.loads(run_command("metrics", str(tmp_path), "--metric", "subscription_delay", "--json", "--rows", "3"))
+    said = json.loads(
+        run_command("data", "metrics", str(tmp_path), "--metric", "subscription_delay", "--json", "--rows", "3")
+    )
     named = [row["message_id"] for row in said["subscription_delay"]]
     assert len(named) == 120
     assert named == sorted(named)
@@ -68,7 +70,7 @@ def test_metrics_as_json_have_all_rows_in_order(run_command, small_workload, tmp
 def test_metrics_are_written_as_csv(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="csv", first=5), tmp_path)
     shown = run_command(
-        "metrics", str(tmp_path), "--metric", "publication_delay", "--csv", str(tmp_path / "tables"), "--json"
+        "data", "metrics", str(tmp_path), "--metric", "publication_delay", "--csv", str(tmp_path / "tables"), "--json"
     )
     (said,) = json.loads(shown)["publication_delay"]
     (file,) = (tmp_path / "tables" / "publication_delay").glob("*.csv")
@@ -81,8 +83,8 @@ def test_a_sweep_with_a_failed_run_fails_after_the_others(run_command, small_wor
     (tmp_path / "runs.csv").write_text(rows)
     sweep = ["sweep", str(tmp_path / "runs.csv"), "--out", str(tmp_path / "sweep")]
     with pytest.raises(JobFailed, match="1 of 2 runs failed; the first, bad: expected a profile"):
-        run_command(*sweep)
-    said = json.loads(CliRunner().invoke(app, [*sweep, "--json"]).stdout)
+        run_command("data", *sweep)
+    said = json.loads(CliRunner().invoke(app, ["data", *sweep, "--json"]).stdout)
     assert said["finished_before"] == 1
     assert [each["run_id"] for each in said["runs"]] == ["bad"]
 
@@ -90,14 +92,14 @@ def test_a_sweep_with_a_failed_run_fails_after_the_others(run_command, small_wor
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
-        (["workload", "w", "--publishers", "0"], UsageError, "publishers: at least 1, got 0"),
+        (["workload", "w", "--publications", "-1"], UsageError, "publications of each publisher: 0 or more, got -1"),
         (["workload", "w", "--bars", "nowhere.csv"], InvalidData, "nowhere.csv"),
         (["workload", "w", "--symbols", "3"], UsageError, "at least one symbol for each of 100 publishers, got 3"),
-        (["workload", "w", "--overlay", "blob:3"], UsageError, "blob"),
+        (["workload", "w", "--tree", "blob:3"], UsageError, "blob"),
         (["workload", "w", "--master", "local", "--remote", "local"], UsageError, "--master or --remote, got both"),
         (["truth", "nowhere"], InvalidData, "expected a finished table at nowhere/publications, got none"),
         (["metrics", "nowhere"], InvalidData, "expected a trace at nowhere, got none"),
-        (["audit", "nowhere", "--workload", "w"], InvalidData, "octopia truth w"),
+        (["audit", "nowhere", "--workload", "w"], InvalidData, "octopia data truth w"),
         (["sweep", "nowhere.toml", "--out", "o"], UsageError, "nowhere.toml"),
         (["play", "nowhere", "--out", "o"], InvalidData, "nowhere/workload.json"),
         (["play", "nowhere", "--out", "o", "--speed", "0"], UsageError, "a speed above 0"),
@@ -109,14 +111,14 @@ def test_what_cannot_be_used_says_why(run_command, arguments, error, problem, tm
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("")
     with pytest.raises(error) as raised:
-        run_command(*arguments)
+        run_command("data", *arguments)
     assert problem in str(raised.value)
 
 
 def test_an_unknown_metric_names_those_there_are(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="one", first=5), tmp_path)
     with pytest.raises(UsageError, match=r"expected a metric of advertisement_delay, .* got speed"):
-        run_command("metrics", str(tmp_path), "--metric", "speed")
+        run_command("data", "metrics", str(tmp_path), "--metric", "speed")
 
 
 def test_an_unparsable_filter_is_named(run_command, small_workload, tmp_path):
@@ -127,17 +129,24 @@ def test_an_unparsable_filter_is_named(run_command, small_workload, tmp_path):
         part.unlink()
     issued.to_parquet(bad / "subscriptions" / "part-0.parquet")
     with pytest.raises(InvalidData, match="s17/0"):
-        run_command("truth", str(bad))
+        run_command("data", "truth", str(bad))
 
 
 def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    result = CliRunner().invoke(app, ["truth", str(tmp_path)])
+    result = CliRunner().invoke(app, ["data", "truth", str(tmp_path)])
     assert isinstance(result.exception, MissingDependency)
     assert 'pip install "octopia[spark]"' in str(result.exception)
 
 
-@pytest.mark.parametrize("command", ["workload", "truth", "sweep", "metrics", "audit", "pipeline", "paper", "play"])
-def test_help_has_examples(command):
-    shown = CliRunner().invoke(app, [command, "--help"]).stdout
-    assert f"octopia {command}" in shown.split("Examples:")[1]
+def test_ingest_writes_bars_and_rejects_with_reasons(run_command, bench, tmp_path):
+    lines = ["2020-01-02,10,12,9,11,500,IBM", "2020-01-03,10,12,9,nothing,500,IBM", "2020-01-06,10,12,9,11,-1,IBM"]
+    (tmp_path / "prices.csv").write_text("\n".join(["date,open,high,low,close,volume,Name", *lines]))
+    arguments = ["data", "ingest", str(tmp_path / "market"), "--bars", str(tmp_path / "prices.csv")]
+    reasons = {"close is not a number": 1, "volume is negative": 1}
+    assert json.loads(run_command(*arguments, "--json")) == {"bars": 1, "rejects": reasons}
+    rejects = read_arrow(str(tmp_path / "market" / "rejects")).to_pylist()
+    assert sorted(row["reason"] for row in rejects) == sorted(reasons)
+    shown = run_command(*arguments)
+    assert "rejected 1 rows: volume is negative" in shown
+    assert "1 bars are in" in shown

@@ -70,7 +70,7 @@ COMMANDS = shown_commands("README.md")
 
 def test_there_is_something_to_test():
     assert len(SCENARIOS) >= 3
-    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "simulate", "explain", "simulate"]
+    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "sim", "sim", "sim"]
     assert len(PAGES) >= 10
 
 

@@ -12,57 +12,58 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from octopia.cli.lazy import examples
+from octopia.cli.options import (
+    AsJson,
+    Clusters,
+    Count,
+    Publishers,
+    Rate,
+    complete_overlay,
+    find_overlay,
+)
 from octopia.cli.output import console, print_json
-from octopia.cli.topology import find_overlay
 from octopia.client.urls import VARIABLE
 from octopia.errors import NetworkError, UsageError
 from octopia.experiments.bench import Load, Result, run_load
 from octopia.experiments.calibrate import Calibration, Scale, calibrate_here
 from octopia.experiments.embedded import at_free_addresses, running, urls_of
 from octopia.overlay.files import Overlay, overlay_from_text
-from octopia.runtime.process import run_loop
-
-BENCH_EXAMPLES = """Examples:
-
-octopia bench
-
-octopia bench path:3 --clusters 2 --publishers 2 --subscribers 4
-
-octopia bench --url octopia://127.0.0.1:7400 --rate 200 --count 2000 --json
-"""
-
-CALIBRATE_EXAMPLES = """Examples:
-
-octopia calibrate --out measured.toml
-
-octopia simulate examples/fig7b.toml --profile measured.toml
-"""
+from octopia.transport.loop import run_loop
 
 
+@examples(
+    "octopia bench",
+    "octopia bench path:3 --clusters 2 --publishers 2 --subscribers 4",
+    "octopia bench --url octopia://127.0.0.1:7400 --rate 200 --count 2000 --json",
+)
 def bench(
     overlay: Annotated[
         str | None,
-        typer.Argument(metavar="[OVERLAY]", help="An overlay file or a tree such as path:3, to be started for this."),
+        typer.Argument(
+            metavar="OVERLAY",
+            help="An overlay to start for this: a file (.toml), or a tree such as path:3.",
+            autocompletion=complete_overlay,
+        ),
     ] = None,
-    clusters: Annotated[int | None, typer.Option(help="The number of clusters for a tree.")] = None,
+    clusters: Clusters = None,
     url: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A running broker; may be repeated, and clients are spread over them."),
+        list[str] | None, typer.Option(metavar="URL", help="URL of a running broker.", show_default="$OCTOPIA_URL")
     ] = None,
-    publishers: Annotated[int, typer.Option(min=1, help="How many clients publish.")] = 1,
-    subscribers: Annotated[int, typer.Option(min=1, help="How many clients subscribe; each wants everything.")] = 1,
-    count: Annotated[int, typer.Option(min=1, help="How many publications, of all publishers together.")] = 20_000,
-    rate: Annotated[float, typer.Option(min=0, help="How many a second; 0 is as fast as they arrive.")] = 0.0,
-    payload: Annotated[int, typer.Option(min=0, help="Bytes that each carries besides its attributes.")] = 20,
-    window: Annotated[int, typer.Option(min=1, help="Without a rate: how many deliveries may be under way.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    publishers: Publishers = 1,
+    subscribers: Annotated[int, typer.Option(min=1, help="Number of clients that subscribe.")] = 1,
+    count: Count = 20_000,
+    rate: Rate = 0.0,
+    payload_bytes: Annotated[int, typer.Option(min=0, help="Size of the payload of each publication.")] = 20,
+    window: Annotated[int, typer.Option(min=1, help="Deliveries in flight at most, if the rate is unlimited.")] = 1000,
+    as_json: AsJson = False,
 ) -> None:
-    """Load an overlay with publications, and show how many it carries and how long they take.
+    """Measure the throughput and the delays of an overlay.
 
-    Without an overlay and a URL (nor OCTOPIA_URL) it starts one broker for itself. Everything must arrive exactly once:
-    if something is lost or doubled, the exit code is 1.
+    Without an overlay, --url and OCTOPIA_URL it starts one broker. --url may be repeated: clients are spread over the
+    brokers. Every subscriber gets every publication. The exit code is 1 if a delivery is lost or duplicated.
     """
-    load = Load(count, publishers, subscribers, rate, payload, window)
+    load = Load(count or 0, publishers, subscribers, rate or 0.0, payload_bytes, window)
     if overlay and url:
         raise UsageError(f"expected an overlay to start or a running one, got {overlay} and --url {url[0]}")
     if overlay is None and (running_urls := url or _urls_of_environment()):
@@ -87,7 +88,7 @@ def _urls_of_environment() -> list[str]:
 def _run_embedded(overlay: Overlay, load: Load, *, quiet: bool) -> Result:
     with running(overlay, os.cpu_count() or 1):
         urls = urls_of(overlay)
-        # From one end of the overlay to the other.
+        # Publications go from one end of the overlay to the other.
         return _run(urls, urls[::-1], load, quiet=quiet)
 
 
@@ -106,8 +107,8 @@ def _print_result(result: Result) -> None:
     table = Table(title=f"{result.publications:,} publications", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("published a second", f"{result.published_per_s:,.0f}")
-    table.add_row("delivered a second", f"{result.delivered_per_s:,.0f}")
+    table.add_row("published per second", f"{result.published_per_s:,.0f}")
+    table.add_row("delivered per second", f"{result.delivered_per_s:,.0f}")
     table.add_row("delivered", f"{result.delivered:,} of {result.expected:,}")
     table.add_row("lost", f"{result.lost:,}")
     table.add_row("doubled", f"{result.doubled:,}")
@@ -117,14 +118,21 @@ def _print_result(result: Result) -> None:
     console().print(table)
 
 
+@examples(
+    "octopia calibrate --out measured.toml",
+    "octopia sim run examples/fig7b.toml --profile measured.toml",
+)
 def calibrate(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile to this .toml file.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure less, and less exactly.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure for a shorter time, with less precision.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Measure what brokers and links cost on this machine, as a profile for the simulator."""
+    """Measure this machine's costs as a simulator profile.
+
+    The costs are those of brokers and links.
+    """
     if out is not None and out.suffix != ".toml":
-        raise UsageError(f"expected a file that ends in .toml, as --profile wants it, got {out}")
+        raise UsageError(f"expected a file that ends in .toml, got {out}")
     found = calibrate_here(Scale.quick() if quick else Scale())
     if out is not None:
         try:
@@ -136,13 +144,13 @@ def calibrate(
         return
     _print_calibration(found)
     if out is not None:
-        console().print(f"the profile is in {out}; use it with: octopia simulate SCENARIO --profile {out}")
+        typer.echo(f"the profile is in {out}; use it with: octopia sim run SCENARIO --profile {out}")
 
 
 def _print_calibration(found: Calibration) -> None:
     table = Table(title=f"measured on {found.machine}", title_justify="left")
-    table.add_column("what")
+    table.add_column("cost")
     table.add_column("value", justify="right")
-    for what, value in found.rows():
-        table.add_row(what, value)
+    for name, value in found.rows():
+        table.add_row(name, value)
     console().print(table)

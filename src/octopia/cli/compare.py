@@ -1,4 +1,4 @@
-"""``octopia compare``: the same scenario under static and under dynamic routing, side by side."""
+"""``octopia sim compare``: the same scenario under static and under dynamic routing, side by side."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from rich.table import Table
 from rich.text import Text
 
 from octopia.broker import Case, Verdict
-from octopia.cli.output import console, describe_hop, print_json
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, complete_toml
+from octopia.cli.output import console, print_json
 from octopia.scenario import Scenario, load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.record import Hop
 from octopia.simulator.run import Run, run_scenario
 
-EXAMPLES = """Examples:
 
-octopia compare examples/fig7b.toml
-
-octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml
-"""
-
-
+@examples(
+    "octopia sim compare examples/fig7b.toml",
+    "octopia sim compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml",
+)
 def compare(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print hops and counts as JSON.")] = False,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Scenario files (.toml).", autocompletion=complete_toml)
+    ],
+    as_json: AsJson = False,
 ) -> None:
-    """Run scenarios under static and under dynamic routing, and show the hops of every publication.
+    """Run scenarios under static and dynamic routing and compare the hops.
 
     A hop is written `b.3>b.1[0001]`: from, to, and the clusters that this copy must still reach, cluster 0 rightmost.
     """
@@ -44,11 +45,16 @@ def compare(
 
 
 def _json(run: Run) -> dict[str, object]:
-    return {"messages": run.messages()["publication"], "hops": [describe_hop(hop) for hop in _publication_hops(run)]}
+    return {"messages": run.messages()["publication"], "hops": [_describe_hop(hop) for hop in _publication_hops(run)]}
 
 
 def _publication_hops(run: Run) -> list[Hop]:
     return [hop for hop in run.recorder.hops if hop.publication is not None]
+
+
+def _describe_hop(hop: Hop) -> str:
+    """Write a hop as the paper's examples do: ``b.3>b.1[0001]``."""
+    return f"{hop.sender}>{hop.receiver}" + (f"[{hop.civ}]" if hop.civ else "")
 
 
 def _show(scenario: Scenario, runs: list[Run]) -> None:
@@ -71,7 +77,7 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
     for run in runs:
         table.add_row(
             run.scenario.routing.algorithm.value,
-            Text(", ".join(describe_hop(hop) for hop in _publication_hops(run))),
+            Text(", ".join(_describe_hop(hop) for hop in _publication_hops(run))),
             _cases(run),
             str(run.messages()["publication"]),
             str(len(run.recorder.deliveries)),
@@ -80,6 +86,6 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
 
 
 def _cases(run: Run) -> str:
-    """Write how often each case of dynamic routing was taken."""
+    """Return the count of each case of dynamic routing as text."""
     taken = {case: sum(each.cases[case] for each in run.world.counters()) for case in Case}
     return ", ".join(f"{count} x {case}" for case, count in taken.items() if count) or "-"

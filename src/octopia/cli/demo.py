@@ -1,13 +1,14 @@
-"""``octopia demo``: the whole story on this machine, from data to a page with pictures."""
+"""``octopia demo``: workload, brokers, audit and report on this machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, OutFolder
 from octopia.cli.output import console, print_json
 from octopia.cli.spark import bench, prepare_report
 from octopia.errors import JobFailed
@@ -15,21 +16,16 @@ from octopia.errors import JobFailed
 if TYPE_CHECKING:
     from octopia.experiments.demo.running import Outcome
 
-EXAMPLES = """Examples:
 
-octopia demo
+@examples(
+    "octopia demo",
+    "octopia demo --out /tmp/demo --json",
+)
+def demo(out: OutFolder = Path("out/demo"), as_json: AsJson = False) -> None:
+    """Compare static and dynamic routing on twelve real brokers.
 
-octopia demo --out /tmp/demo --json
-"""
-
-
-def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for everything.")] = Path("out/demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Play a burst on twelve real brokers with slow links, under static and dynamic routing, and audit both.
-
-    It takes about two minutes on two cores, and writes a page with pictures.
+    It plays a burst over slow links under both algorithms, audits all deliveries, and writes a report with figures. It
+    takes about two minutes on two cores.
     """
     prepare_report(out)
     with bench(None, None, "", None, small=True) as work:
@@ -56,10 +52,8 @@ def _print(outcome: Outcome, page: Path) -> None:
 
     screen = console()
     links = ", ".join(f"{one} - {other}" for one, other in outcome.links)
-    rates = (
-        f"{outcome.plan.burst_rate:g} publications a second at {outcome.host}, {outcome.plan.link_rate:g} over {links}"
-    )
-    table = Table(title=f"a burst of {rates}", title_justify="left")
+    burst = f"a burst of {outcome.plan.burst_rate:g} publications per second at {outcome.host}"
+    table = Table(title=f"{burst}, {outcome.plan.link_rate:g} over {links}", title_justify="left")
     *heads, _ = RESULTS
     for head in heads:
         table.add_column(head.lower(), justify="left" if head == "Routing" else "right", no_wrap=True)

@@ -1,33 +1,35 @@
-"""``octopia explain``: why a publication went where it went."""
+"""``octopia sim explain``: the decisions that a publication met."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from octopia.cli.output import console, print_json
+from octopia.cli.lazy import examples
+from octopia.cli.options import AlgorithmOverride, AsJson, ScenarioFile, SeedOverride
+from octopia.cli.output import print_json
 from octopia.scenario import load_scenario
-from octopia.settings import Algorithm
 from octopia.simulator.explain import explain_publication
 
-EXAMPLES = """Examples:
 
-octopia explain examples/fig7b.toml --publication 0
-
-octopia explain examples/fig7d.toml --publication 0 --algorithm static
-"""
-
-
+@examples(
+    "octopia sim explain examples/fig7b.toml --publication 0",
+    "octopia sim explain examples/fig7d.toml --publication 0 --algorithm static",
+)
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (TOML).")],
-    publication: Annotated[int, typer.Option("--publication", "-p", help="Which publication, counted from 0.")] = 0,
-    algorithm: Annotated[Algorithm | None, typer.Option(help="Route by this, whatever the scenario says.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all randomness, in place of the scenario's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as a JSON list.")] = False,
+    file: ScenarioFile,
+    publication: Annotated[
+        int, typer.Option("--publication", "-p", help="Number of the publication, counted from 0.")
+    ] = 0,
+    algorithm: AlgorithmOverride = None,
+    seed: SeedOverride = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Tell hop by hop why a publication went where it went, and why a client did not get it."""
+    """Explain hop by hop why a publication took its path.
+
+    It also says why a client did not get the publication.
+    """
     scenario = load_scenario(file)
     if algorithm is not None:
         scenario = scenario.with_algorithm(algorithm)
@@ -35,6 +37,5 @@ def explain(
     if as_json:
         print_json(lines)
         return
-    screen = console()
     for line in lines:
-        screen.print(line, soft_wrap=True)
+        typer.echo(line)

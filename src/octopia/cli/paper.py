@@ -7,74 +7,77 @@ from typing import Annotated
 
 import typer
 
-from octopia.cli.output import console
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, Bars
+from octopia.cli.output import print_json
 from octopia.cli.spark import Master, Remote, Ui, bench, prepare_report
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper.names import Name, Scale
 
-EXAMPLES = """Examples:
 
-octopia paper
-
-octopia paper burst --seeds 3
-
-octopia paper burst --scale paper --seeds 3 --value 100000
-
-octopia paper delivery --real
-
-octopia paper --scale paper --bars prices.parquet --master spark://machine:7077
-"""
-
-
+@examples(
+    "octopia paper",
+    "octopia paper burst --seeds 3",
+    "octopia paper burst --scale paper --seeds 3 --value 100000",
+    "octopia paper delivery --real",
+    "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
+)
 def paper(
-    study: Annotated[Name | None, typer.Argument(help="Only this study; by default all of them.")] = None,
-    scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
+    study: Annotated[Name | None, typer.Argument(help="The study to run.", show_default="all")] = None,
+    scale: Annotated[Scale, typer.Option(help="Size of the studies.")] = Scale.LAPTOP,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder for everything; by default out/paper/SCALE.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all files into this folder.", show_default="out/paper/SCALE"),
     ] = None,
-    bars: Annotated[
-        Path | None, typer.Option(metavar="PATH", exists=True, help="Stock prices. Without: a market that is made up.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, whatever the scale says.")] = None,
+    bars: Bars = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds.", show_default="as in the scale")] = None,
     value: Annotated[
-        list[float] | None, typer.Option(help="Of one study: only this value of what varies; may be repeated.")
+        list[float] | None,
+        typer.Option(help="Run one study with this value of its variable only; may be repeated.", show_default="all"),
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="Also run delivery and burst over sockets, with all brokers on this machine.")
+        bool, typer.Option("--real", help="Also run delivery and burst on real brokers on this machine.")
     ] = False,
     master: Master = None,
     remote: Remote = None,
     ui: Ui = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Run the studies of the paper's evaluation, and write figures, tables and a report with every claim of the paper.
+    """Run the paper's evaluation and compare its results with ours.
 
-    What is finished is not run again, so it can be stopped. What was run at less than full size says so.
+    It writes figures, tables and a report with every claim of the paper. It can be stopped and started again: finished
+    runs are kept. The report marks results of less than the paper's size.
     """
     if value and study is None:
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
+    if bars is not None and not Path(bars).exists():
+        raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
     if real and study in (Name.PUBLISHERS, Name.SUBSCRIBERS):
         raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
     out = out or Path("out/paper") / scale
     prepare_report(out)
-    # The page and the pictures are files of this machine, and so is the rest.
+    # The report is written to this machine, not to the storage root.
     with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
         from octopia.experiments.paper.evaluation import Evaluation, evaluate
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market
 
-        market = Market(None if bars is None else str(bars.absolute()))
+        market = Market(None if bars is None else str(Path(bars).absolute()))
         names = list(Name) if study is None else [study]
         done = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
     page = done.page
-    console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
+    if as_json:
+        print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})
+    else:
+        typer.echo(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
     if done.failed:
-        told = "; ".join(f"{name}: {error}" for name, error in done.failed.items())
+        reasons = "; ".join(f"{name}: {error}" for name, error in done.failed.items())
         raise JobFailed(
-            f"expected every study to come to its end, got {len(done.failed)} of {len(names)} that did not ({told}); "
-            "what is finished is kept, and the same command goes on"
+            f"expected every study to finish, but {len(done.failed)} of {len(names)} failed ({reasons}); finished runs "
+            "are kept, and the same command continues"
         )
     if done.faulty:
         raise JobFailed(
             f"expected every delivery once, but the audit found faults in {len(done.faulty)} runs, the first "
-            f"{done.faulty[0].run}: the report has them all"
+            f"{done.faulty[0].run}; the report lists them all"
         )

@@ -1,4 +1,4 @@
-"""``octopia workload``, ``truth``, ``sweep``, ``metrics``, ``audit`` and ``pipeline``: the data pipeline."""
+"""``octopia data``: the commands of the data pipeline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from octopia.cli.lazy import examples
+from octopia.cli.options import (
+    AsJson,
+    Bars,
+    Clusters,
+    First,
+    Profile,
+    Publishers,
+    Seed,
+    WorkloadFolder,
+)
 from octopia.cli.output import console, print_json
 from octopia.cli.spark import Master, Remote, StorageRoot, Ui, bench, require_spark
 from octopia.errors import JobFailed, UsageError
@@ -18,97 +29,86 @@ from octopia.settings import Algorithm
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Made
 
-WORKLOAD_EXAMPLES = """Examples:
-
-octopia workload out/market --publishers 20 --publications 100 --subscribers 200
-
-octopia workload out/real --bars prices.csv --selectivity 0.04 --meaning publishers
-
-octopia workload out/burst --subscribers 10000 --burst-publications 50000 --burst-rate 100000
-"""
-
-TRUTH_EXAMPLES = """Examples:
-
-octopia truth out/market
-
-octopia truth out/market --engine sql
-"""
-
-SWEEP_EXAMPLES = """Examples:
-
-octopia sweep runs.toml --out out/sweep
-
-octopia sweep runs.csv --out out/sweep --master spark://machine:7077
-"""
-
-METRICS_EXAMPLES = """Examples:
-
-octopia metrics out/sweep
-
-octopia metrics out/sweep --metric publication_delay --metric messages --csv out/csv
-"""
-
-AUDIT_EXAMPLES = """Examples:
-
-octopia audit out/sweep --workload out/market
-
-octopia audit out/run/trace.parquet --workload out/market --json
-"""
-
-PIPELINE_EXAMPLES = """Examples:
-
-octopia pipeline out/all --publishers 20 --publications 100 --subscribers 200
-
-octopia pipeline out/real --bars prices.parquet --publishers 101 --publications 0 --first 2000
-"""
-
 
 class Engine(enum.StrEnum):
-    """Who finds the matches: the vectorised engine, or Spark's own expressions, as a second opinion."""
+    """The engine that finds matches: the vectorised one, or Spark's SQL expressions as a second opinion."""
 
     FAST = "fast"
     SQL = "sql"
 
 
-Bars = Annotated[
-    str | None,
-    typer.Option("--bars", metavar="PATH", help="Stock prices, CSV or Parquet. Without: a market that is made up."),
+Out = Annotated[str, typer.Argument(metavar="OUT", help="The folder for the results.")]
+Traces = Annotated[str, typer.Argument(metavar="TRACES", help="The folder of a sweep or of a run, or a trace file.")]
+Symbols = Annotated[int, typer.Option(min=1, help="Number of symbols of the synthetic market.")]
+Days = Annotated[int, typer.Option(min=1, help="Number of days of the synthetic market.")]
+Tree = Annotated[str, typer.Option(metavar="TREE", help="Tree of the overlay, such as path:3 or paper:se.")]
+Subscribers = Annotated[int, typer.Option(min=0, help="Number of clients that subscribe.")]
+Publications = Annotated[int, typer.Option(help="Publications per publisher; 0 is one per bar of its symbols.")]
+Selectivity = Annotated[float, typer.Option(help="Share of publications or publishers that a subscription matches.")]
+SelectivityMeaning = Annotated[Meaning, typer.Option("--meaning", help="Unit of --selectivity.")]
+Rates = Annotated[
+    tuple[float, float],
+    typer.Option(metavar="MIN MAX", help="Publications per minute of each publisher, between these rates."),
 ]
-Symbols = Annotated[int, typer.Option(min=1, help="Symbols of a market that is made up.")]
-Days = Annotated[int, typer.Option(min=1, help="Days of a market that is made up.")]
-Tree = Annotated[str, typer.Option("--overlay", metavar="TREE", help="The overlay on which clients are placed.")]
-Clusters = Annotated[int | None, typer.Option(help="Its number of clusters.")]
-Publishers = Annotated[int, typer.Option(help="How many clients publish.")]
-Publications = Annotated[int, typer.Option(help="Publications of each; 0: one for every bar of its symbols.")]
-Subscribers = Annotated[int, typer.Option(help="How many clients subscribe.")]
-Share = Annotated[float, typer.Option("--selectivity", help="The share that a subscription matches.")]
-ShareOf = Annotated[Meaning, typer.Option("--meaning", help="Of what it is a share.")]
-Rate = Annotated[
-    tuple[float, float], typer.Option("--rate", metavar="MIN MAX", help="Publications of each publisher a minute.")
-]
-BurstSize = Annotated[int, typer.Option("--burst-publications", help="A high-rate publisher with so many; 0: none.")]
-BurstRate = Annotated[float, typer.Option("--burst-rate", help="How many it sends a minute.")]
-BurstShare = Annotated[float, typer.Option("--burst-share", help="The share of subscriptions that want it.")]
-BurstStart = Annotated[float, typer.Option("--burst-start-ms", help="When it begins.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same workload.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+BurstSize = Annotated[int, typer.Option(help="Publications of an extra high-rate publisher; 0 is no burst.")]
+BurstRate = Annotated[float, typer.Option(help="Publications per minute of the burst.")]
+BurstShare = Annotated[float, typer.Option(help="Share of the subscriptions that match the burst.")]
+BurstStart = Annotated[float, typer.Option(help="Start of the burst.")]
 
 
-def workload(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder of the workload.")],
+@examples(
+    "octopia data ingest out/market --bars prices.csv",
+    "octopia data ingest out/synthetic --symbols 100 --days 250 --json",
+)
+def ingest(
+    out: Out,
     bars: Bars = None,
     symbols: Symbols = 500,
     days: Days = 250,
-    overlay: Tree = "paper:se",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+    storage: StorageRoot = None,
+    ui: Ui = None,
+) -> None:
+    """Read stock prices into a table of bars and a table of rejects.
+
+    Every row of the input is in one of the two; rejects have a reason. Without --bars it makes a synthetic market.
+    """
+    with bench(master, remote, storage, ui) as work:
+        from octopia.pipeline.jobs import Market
+        from octopia.pipeline.jobs import ingest as run_ingest
+
+        rejects = run_ingest(work, out, Market(bars, symbols, days), seed)
+        count = work.storage.count_rows(f"{out}/bars")
+    if as_json:
+        print_json({"bars": count, "rejects": rejects})
+    else:
+        _print_rejects(out, rejects)
+        typer.echo(f"{count:,} bars are in {out}/bars; next: octopia data workload OUT --bars {out}/bars")
+
+
+@examples(
+    "octopia data workload out/market --publishers 20 --publications 100 --subscribers 200",
+    "octopia data workload out/real --bars prices.csv --selectivity 0.04 --meaning publishers",
+    "octopia data workload out/burst --subscribers 10000 --burst-publications 50000 --burst-per-minute 100000",
+)
+def workload(
+    out: Out,
+    bars: Bars = None,
+    symbols: Symbols = 500,
+    days: Days = 250,
+    tree: Tree = "paper:se",
     clusters: Clusters = None,
     publishers: Publishers = 100,
     publications: Publications = 1000,
     subscribers: Subscribers = 1000,
-    selectivity: Share = 0.02,
-    meaning: ShareOf = Meaning.PUBLICATIONS,
-    rate: Rate = (100.0, 120.0),
+    selectivity: Selectivity = 0.02,
+    meaning: SelectivityMeaning = Meaning.PUBLICATIONS,
+    publications_per_minute: Rates = (100.0, 120.0),
     burst_publications: BurstSize = 0,
-    burst_rate: BurstRate = 100_000.0,
+    burst_per_minute: BurstRate = 100_000.0,
     burst_share: BurstShare = 0.001,
     burst_start_ms: BurstStart = 10_000.0,
     seed: Seed = 0,
@@ -118,13 +118,23 @@ def workload(
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Make a workload of stock prices: publications, advertisements, subscriptions, and clients on brokers.
+    """Make a workload: publications, advertisements, subscriptions, clients.
 
-    Selectivity is wanted as a share of publications or of publishers; what came of it is measured and printed.
+    Publications are stock prices. Selectivity is a share of all publications or of all publishers; the command also
+    measures and prints the selectivity that the subscriptions have.
     """
-    burst = Burst(burst_publications, burst_rate, burst_start_ms, burst_share) if burst_publications else None
+    burst = Burst(burst_publications, burst_per_minute, burst_start_ms, burst_share) if burst_publications else None
     spec = WorkloadSpec(
-        overlay, clusters, publishers, publications, subscribers, selectivity, meaning, *rate, burst, seed
+        tree,
+        clusters,
+        publishers,
+        publications,
+        subscribers,
+        selectivity,
+        meaning,
+        *publications_per_minute,
+        burst,
+        seed,
     )
     with bench(master, remote, storage, ui) as work:
         made = _make(work, out, spec, bars, symbols, days)
@@ -132,19 +142,26 @@ def workload(
         print_json({"manifest": made.manifest, "rejects": made.rejects})
     else:
         _print_workload(out, made)
-        console().print(f"next: octopia truth {out}")
+        typer.echo(f"next: octopia data truth {out}")
 
 
+@examples(
+    "octopia data truth out/market",
+    "octopia data truth out/market --engine sql",
+)
 def truth(
-    folder: Annotated[str, typer.Argument(metavar="WORKLOAD", help="The folder of a workload.")],
-    engine: Annotated[Engine, typer.Option(help="Who finds them: fast, or SQL as a second opinion.")] = Engine.FAST,
+    folder: WorkloadFolder,
+    engine: Annotated[Engine, typer.Option(help="Matching engine.")] = Engine.FAST,
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Find every publication that every subscription of a workload must get."""
+    """Find every publication that each subscription of a workload must get.
+
+    The engine sql is a second opinion that shares no code with the fast one.
+    """
     with bench(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import TRUTH, find_truth
 
@@ -152,21 +169,26 @@ def truth(
     if as_json:
         print_json({"matches": count, "engine": engine.value})
     else:
-        console().print(f"{count:,} matches, in {folder}/{TRUTH}")
+        typer.echo(f"{count:,} matches are in {folder}/{TRUTH}")
 
 
+@examples(
+    "octopia data sweep runs.toml --out out/sweep",
+    "octopia data sweep runs.csv --out out/sweep --master spark://machine:7077",
+)
 def sweep(
     runs: Annotated[Path, typer.Argument(metavar="RUNS", help="A table of runs: a .toml or .csv file.")],
-    out: Annotated[str, typer.Option(metavar="DIR", help="The folder of the sweep.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Write all files into this folder.")],
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Simulate many runs, one a task of Spark. What is finished is not run again, so a sweep can be stopped.
+    """Simulate many runs, one per Spark task.
 
-    A run that fails is reported, and the others go on; the exit code is 1 then.
+    A sweep can be stopped and started again: finished runs are kept. If a run fails, the others go on, and the exit
+    code is 1.
     """
     require_spark()
     from octopia.playing.runs import read_runs
@@ -188,18 +210,27 @@ def sweep(
         )
 
 
+@examples(
+    "octopia data metrics out/sweep",
+    "octopia data metrics out/sweep --metric publication_delay --metric messages --csv out/csv",
+)
 def metrics(
-    traces: Annotated[str, typer.Argument(metavar="TRACES", help="A sweep's folder, a run's folder, or a trace file.")],
-    metric: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
-    csv: Annotated[str | None, typer.Option(metavar="DIR", help="Write each as CSV into this folder.")] = None,
+    traces: Traces,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Compute this metric; may be repeated.", show_default="all")
+    ] = None,
+    csv: Annotated[str | None, typer.Option(metavar="DIR", help="Also write CSV files into this folder.")] = None,
     as_json: AsJson = False,
-    rows: Annotated[int, typer.Option(min=1, help="How many rows of each are shown; JSON has all.")] = 20,
+    rows: Annotated[int, typer.Option(min=1, help="Rows to show per metric; JSON has all rows.")] = 20,
     master: Master = None,
     remote: Remote = None,
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Turn traces into the paper's metrics: delays, messages, tables, queues, and delays in sequence."""
+    """Compute the paper's metrics from traces.
+
+    They are delays, messages, table sizes, queue lengths, and delays in sequence.
+    """
     with bench(master, remote, storage, ui) as work:
         shown = _metrics(work, traces, metric or [], csv, None if as_json else rows)
     if as_json:
@@ -209,18 +240,23 @@ def metrics(
         _print_rows(name.replace("_", " "), found, "… and more (--rows, --csv)" if has_more else "")
 
 
+@examples(
+    "octopia data audit out/sweep --workload out/market",
+    "octopia data audit out/run/trace.parquet --workload out/market --json",
+)
 def audit(
-    traces: Annotated[str, typer.Argument(metavar="TRACES", help="A sweep's folder, a run's folder, or a trace file.")],
-    workload: Annotated[str, typer.Option(metavar="DIR", help="The workload that was played, with its truth.")],
+    traces: Traces,
+    workload: Annotated[str, typer.Option(metavar="DIR", help="The folder of the workload that was played.")],
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Compare deliveries with the truth: what is missing, what nobody wanted, and what came twice.
+    """Compare deliveries with the truth.
 
-    Works for simulated runs and for runs on the network. The exit code is 1 if anything is wrong.
+    It counts missing, unwanted and duplicate deliveries, of simulated runs and of runs on the network. The exit code is
+    1 if there are any. The truth comes from `octopia data truth`.
     """
     with bench(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import run_audit
@@ -233,23 +269,27 @@ def audit(
     _judge(summaries)
 
 
+@examples(
+    "octopia data pipeline out/all --publishers 20 --publications 100 --subscribers 200",
+    "octopia data pipeline out/real --bars prices.parquet --publishers 101 --publications 0 --first 2000",
+)
 def pipeline(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder for everything.")],
+    out: Out,
     bars: Bars = None,
     symbols: Symbols = 500,
     days: Days = 250,
-    overlay: Tree = "paper:se",
+    tree: Tree = "paper:se",
     clusters: Clusters = None,
     publishers: Publishers = 100,
     publications: Publications = 1000,
     subscribers: Subscribers = 1000,
-    selectivity: Share = 0.02,
-    meaning: ShareOf = Meaning.PUBLICATIONS,
-    first: Annotated[int, typer.Option(min=0, help="How many publications are simulated; 0: all.")] = 2000,
+    selectivity: Selectivity = 0.02,
+    meaning: SelectivityMeaning = Meaning.PUBLICATIONS,
+    first: First = 2000,
     algorithm: Annotated[
-        list[Algorithm] | None, typer.Option(help="Route by this; may be repeated. By default static and dynamic.")
+        list[Algorithm] | None, typer.Option(help="Routing algorithm.", show_default="static and dynamic")
     ] = None,
-    profile: Annotated[str, typer.Option(help="What things cost in the simulation.")] = "unit",
+    profile: Profile = "unit",
     seed: Seed = 0,
     as_json: AsJson = False,
     master: Master = None,
@@ -257,11 +297,14 @@ def pipeline(
     storage: StorageRoot = None,
     ui: Ui = None,
 ) -> None:
-    """Do it all: read bars, make a workload, find the truth, simulate a slice of it, and audit the deliveries."""
+    """Run all steps: ingest, workload, truth, sweep and audit.
+
+    The sweep has one run per --algorithm, which may be repeated.
+    """
     require_spark()
     from octopia.playing.runs import RunSpec
 
-    spec = WorkloadSpec(overlay, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
+    spec = WorkloadSpec(tree, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
     with bench(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import find_truth, run_audit, run_sweep
 
@@ -273,7 +316,7 @@ def pipeline(
             RunSpec(workload=place, algorithm=each, first=first, profile=profile, seed=seed).named()
             for each in algorithm or (Algorithm.STATIC, Algorithm.DYNAMIC)
         ]
-        # A workload that was made anew makes earlier runs worthless.
+        # Earlier runs are of another workload.
         work.storage.remove(traces)
         outcomes, _ = run_sweep(work, runs, traces)
         failed = [each for each in outcomes if each.error]
@@ -284,9 +327,9 @@ def pipeline(
         print_json({"manifest": made.manifest, "rejects": made.rejects, "matches": count, "audit": summaries})
     else:
         _print_workload(folder, made)
-        console().print(f"{count:,} matches of all publications and subscriptions")
+        typer.echo(f"{count:,} matches of all publications and subscriptions")
         _print_rows("audit", summaries)
-        console().print(f"next: octopia metrics {traces}")
+        typer.echo(f"next: octopia data metrics {traces}")
     _judge(summaries)
 
 
@@ -323,14 +366,13 @@ def _judge(summaries: list[dict[str, Any]]) -> None:
         row = wrong[0]
         raise JobFailed(
             f"expected every delivery once, but {row['run_id']} has {row['missing']:,} missing, {row['unwanted']:,} "
-            f"unwanted and {row['duplicates']:,} duplicate; they are in the table faults beside the traces"
+            f"unwanted and {row['duplicates']:,} duplicate; the table faults beside the traces lists them"
         )
 
 
 def _print_workload(folder: str, made: Made) -> None:
-    screen, spec, got = console(), made.manifest["spec"], made.selectivity
-    for reason, count in made.rejects.items():
-        screen.print(f"rejected {count:,} rows: {reason} (they are in {folder}/rejects)")
+    spec, got = made.manifest["spec"], made.selectivity
+    _print_rejects(folder, made.rejects)
     table = Table(title=folder, title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -341,21 +383,26 @@ def _print_workload(folder: str, made: Made) -> None:
     table.add_row(f"achieved, of publications (over {got.measured} subscriptions)", f"{got.of_publications:.3%}")
     table.add_row("achieved, of publishers", f"{got.of_publishers:.3%}")
     if got.of_burst is not None:
-        table.add_row("of subscriptions that want the burst", f"{got.of_burst:.3%}")
-    screen.print(table)
+        table.add_row("subscriptions that match the burst", f"{got.of_burst:.3%}")
+    console().print(table)
+
+
+def _print_rejects(folder: str, rejects: dict[str, int]) -> None:
+    for reason, count in rejects.items():
+        typer.echo(f"rejected {count:,} rows: {reason} (they are in {folder}/rejects)")
 
 
 def _print_sweep(out: str, outcomes: list[Any], before: int) -> None:
     screen = console()
     if before:
-        screen.print(f"{before} runs were finished before")
+        screen.print(f"{before} runs were already finished")
     table = Table(title=f"{len(outcomes)} runs", title_justify="left")
     for column in ("run", "seconds", "outcome"):
         table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
     for each in outcomes:
         table.add_row(each.run_id, f"{each.seconds:.1f}", each.error or "finished")
     screen.print(table)
-    screen.print(f"the traces are in {out}/traces; next: octopia metrics {out}")
+    screen.print(f"the traces are in {out}/traces; next: octopia data metrics {out}")
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]], rest: str = "") -> None:

@@ -1,4 +1,4 @@
-"""``octopia play``: a workload, in virtual time or on real brokers."""
+"""``octopia data play``: play a workload in virtual time or on real brokers."""
 
 from __future__ import annotations
 
@@ -10,47 +10,64 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from octopia.cli.output import console, print_json
+from octopia.cli.lazy import examples
+from octopia.cli.options import (
+    AsJson,
+    First,
+    OneAlgorithm,
+    OutFolder,
+    Profile,
+    Seed,
+    TraceLevel,
+    TraceLevelOption,
+    WorkloadFolder,
+    complete_toml,
+    make_folder,
+)
+from octopia.cli.output import print_json
 from octopia.errors import UsageError
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
     from octopia.playing.runs import RunSpec
 
-EXAMPLES = """Examples:
 
-octopia play out/market --out out/simulated --first 2000
-
-octopia play out/market --out out/network --network --speed 10 --algorithm static
-
-octopia audit out/network --workload out/market
-"""
-
-
+@examples(
+    "octopia data play out/market --out out/simulated --first 2000",
+    "octopia data play out/market --out out/network --network --speed 10 --algorithm static",
+    "octopia data audit out/network --workload out/market",
+)
 def play(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="The folder of a workload.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the trace.")],
-    network: Annotated[bool, typer.Option("--network", help="Start real brokers here, and play it on them.")] = False,
-    first: Annotated[int, typer.Option(min=0, help="Only the first so many publications; 0: all.")] = 0,
-    speed: Annotated[float, typer.Option(help="On the network: so many times faster than it says.")] = 1.0,
-    algorithm: Annotated[Algorithm, typer.Option(help="Route by this.")] = Algorithm.DYNAMIC,
+    workload: WorkloadFolder,
+    out: OutFolder,
+    network: Annotated[bool, typer.Option("--network", help="Play on real brokers, started for this.")] = False,
+    first: First = 0,
+    speed: Annotated[float, typer.Option(help="On the network: speed relative to the workload's schedule.")] = 1.0,
+    algorithm: OneAlgorithm = Algorithm.DYNAMIC,
     overlay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An overlay file with the same brokers, for slow links.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An overlay file with the same brokers, for slow links.",
+            show_default="the workload's overlay",
+            autocompletion=complete_toml,
+        ),
     ] = None,
-    profile: Annotated[str, typer.Option(help="In virtual time: what things cost.")] = "unit",
-    detail: Annotated[str, typer.Option(help="In virtual time: deliveries, hops or all.")] = "deliveries",
-    seed: Annotated[int, typer.Option(help="In virtual time: the seed of all randomness.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    profile: Profile = "unit",
+    trace_level: TraceLevelOption = TraceLevel.DELIVERIES,
+    seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
-    """Play a workload that the pipeline made, and leave a trace that it can audit.
+    """Play a workload in virtual time or on real brokers.
 
-    In virtual time by default; with --network on brokers that are started on this machine for as long as it takes.
+    It writes a trace that `octopia data audit` can check. Brokers for --network run on this machine until the workload
+    is played. --profile, --trace-level and --seed are for virtual time.
     """
     from octopia.playing.runs import RunSpec
 
     if speed <= 0:
         raise UsageError(f"expected a speed above 0, got {speed:g}")
-    _make_folder(out)
+    make_folder(out)
     spec = RunSpec(
         workload=workload,
         run_id=out.name,
@@ -58,7 +75,7 @@ def play(
         seed=seed,
         profile=profile,
         first=first,
-        detail=detail,
+        detail=trace_level.value,
         overlay=str(overlay or ""),
     ).named()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -72,9 +89,9 @@ def play(
     if as_json:
         print_json(result)
     else:
-        for what, value in result.items():
-            console().print(f"{what}: {value:,}" if isinstance(value, int | float) else f"{what}: {value}")
-        console().print(f"the trace is in {out}; next: octopia audit {out} --workload {workload}")
+        for name, value in result.items():
+            typer.echo(f"{name}: {value:,}" if isinstance(value, int | float) else f"{name}: {value}")
+        typer.echo(f"the trace is in {out}; next: octopia data audit {out} --workload {workload}")
 
 
 def _simulated(spec: RunSpec, out: Path, show: Callable[[str], None]) -> dict[str, Any]:
@@ -102,13 +119,6 @@ def _on_network(spec: RunSpec, out: Path, speed: float, show: Callable[[str], No
         "seconds": round(run.seconds, 3),
     }
     if run.cpu is not None:
-        result["share of processors in use"] = run.cpu.total_mean
-        result["processors were short"] = "yes" if run.cpu.is_short else "no"
+        result["CPU use"] = run.cpu.total_mean
+        result["CPUs overloaded"] = "yes" if run.cpu.is_short else "no"
     return result
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None

@@ -10,66 +10,53 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from octopia.cli.output import console
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, Count, Rate, Url
 from octopia.client import Client, Received, connect
 from octopia.content import Filter, Operator, Predicate, Publication, Value
 from octopia.content.filters import Disjunction
 from octopia.errors import InvalidPublication, UsageError
-from octopia.runtime.process import run_loop
-
-PUB_EXAMPLES = """Examples:
-
-octopia pub symbol=IBM price=101.5
-
-octopia pub symbol=IBM price=101.5 --payload "as of noon" --count 100 --rate 20
-
-cat bars.jsonl | octopia pub --stdin --url octopia://127.0.0.1:7403
-"""
-
-SUB_EXAMPLES = """Examples:
-
-octopia sub "symbol = 'IBM' AND price > 100"
-
-octopia sub "price > 100" --count 5 --json --url octopia://127.0.0.1:7403
-"""
-
-UrlOption = Annotated[
-    str | None,
-    typer.Option(envvar="OCTOPIA_URL", metavar="URL", help="A broker (default: octopia://127.0.0.1:7400)."),
-]
+from octopia.transport.loop import run_loop
 
 
+@examples(
+    "octopia pub symbol=IBM price=101.5",
+    'octopia pub symbol=IBM price=101.5 --payload "as of noon" --count 100 --rate 20',
+    "cat bars.jsonl | octopia pub --stdin --url octopia://127.0.0.1:7403",
+)
 def pub(
     attributes: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Attributes; numbers, true, false, or text.")
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="Attributes: numbers, true, false, or text."),
     ] = None,
-    payload: Annotated[str, typer.Option(help="Text that travels along.")] = "",
-    stdin: Annotated[bool, typer.Option("--stdin", help="Read one JSON object a line instead.")] = False,
-    count: Annotated[int, typer.Option(min=1, help="How often to publish.")] = 1,
-    rate: Annotated[float, typer.Option(min=0, help="How many a second; 0 is as fast as accepted.")] = 0.0,
-    advertise: Annotated[str | None, typer.Option(metavar="FILTER", help="What to advertise first.")] = None,
-    url: UrlOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    payload: Annotated[str, typer.Option(help="Text that travels with the attributes.")] = "",
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read attributes as JSON objects, one per line.")] = False,
+    count: Count = 1,
+    rate: Rate = 0.0,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Advertise this.", show_default="the attributes, of any value")
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Publish, and say when the broker has accepted it.
+    """Publish from the command line.
 
-    It advertises for itself: by default, that it publishes these attributes, with any values.
+    It advertises first, publishes, and returns when the broker has accepted everything.
     """
     if stdin == bool(attributes):
         raise UsageError("expected either NAME=VALUE... or --stdin, got " + ("both" if stdin else "neither"))
     if stdin and count != 1:
-        raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, where every line is published once")
+        raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, which publishes every line once")
     if stdin:
         publications = [_from_json(line, payload) for line in sys.stdin if line.strip()]
     else:
-        publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * count
-    took = run_loop(_publish(publications, advertise, rate, url))
+        publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * (count or 1)
+    took = run_loop(_publish(publications, advertise, rate or 0.0, url))
     if as_json:
-        console().print(json.dumps({"accepted": len(publications), "seconds": took}))
+        typer.echo(json.dumps({"accepted": len(publications), "seconds": took}))
     else:
-        console().print(f"{len(publications)} accepted in {took:.3f} s")
+        typer.echo(f"{len(publications)} accepted in {took:.3f} s")
 
 
 async def _publish(publications: list[Publication], advertise: str | None, rate: float, url: str | None) -> float:
@@ -120,17 +107,24 @@ def _from_json(line: str, payload: str) -> Publication:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidPublication(f"expected one JSON object a line, got {line.strip()[:60]!r}: {error}") from None
+        raise InvalidPublication(f"expected one JSON object per line, got {line.strip()[:60]!r}: {error}") from None
     return Publication(found, payload.encode())
 
 
+@examples(
+    "octopia sub \"symbol = 'IBM' AND price > 100\"",
+    'octopia sub "price > 100" --count 5 --json --url octopia://127.0.0.1:7403',
+)
 def sub(
-    interest: Annotated[str, typer.Argument(metavar="FILTER", help='What to receive, such as "price > 100".')],
-    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
-    url: UrlOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    interest: Annotated[str, typer.Argument(metavar="FILTER", help='Publications to receive, such as "price > 100".')],
+    count: Count = None,
+    url: Url = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Subscribe, and print what arrives until Ctrl-C."""
+    """Subscribe and print publications as they arrive.
+
+    Ctrl-C ends the subscription. With --json it prints one object per line.
+    """
     try:
         run_loop(_receive(interest, count, url, as_json=as_json))
     except KeyboardInterrupt:
@@ -138,15 +132,14 @@ def sub(
 
 
 async def _receive(interest: str, count: int | None, url: str | None, *, as_json: bool) -> None:
-    screen, aside = console(), Console(stderr=True, highlight=False, markup=False)
     async with connect(url) as client:
         subscription = await client.subscribe(
-            interest, on_gap=lambda *_: aside.print("some publications may have been missed here")
+            interest, on_gap=lambda *_: typer.echo("some publications may have been missed here", err=True)
         )
-        aside.print("subscribed; Ctrl-C ends")
+        typer.echo("subscribed; Ctrl-C ends", err=True)
         seen = 0
         async for received in subscription:
-            screen.print(_line(received, as_json=as_json), soft_wrap=True)
+            typer.echo(_line(received, as_json=as_json))
             seen += 1
             if seen == count:
                 return
@@ -156,7 +149,7 @@ def _line(received: Received, *, as_json: bool) -> str:
     if not as_json:
         shown = " ".join(f"{name}={value}" for name, value in received.attributes.items())
         return f"{shown} {received.payload.decode(errors='replace')}".rstrip()
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": str(received.id),
         "attributes": dict(received.attributes),
         "payload": received.payload.decode(errors="replace"),
@@ -164,4 +157,4 @@ def _line(received: Received, *, as_json: bool) -> str:
         "delay_ms": received.received_ms - received.published_ms,
         "hops": received.hops,
     }
-    return json.dumps(told)
+    return json.dumps(fields)

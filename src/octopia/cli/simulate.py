@@ -1,4 +1,4 @@
-"""``octopia simulate``: run a scenario in virtual time."""
+"""``octopia sim run``: run a scenario in virtual time."""
 
 from __future__ import annotations
 
@@ -7,71 +7,64 @@ import dataclasses
 import enum
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from octopia.broker import Detail
-from octopia.cli.output import console, print_json, print_run
-from octopia.errors import InternalError, UsageError
+from octopia.cli.lazy import examples
+from octopia.cli.options import (
+    AlgorithmOverride,
+    AsJson,
+    ProfileOverride,
+    ScenarioFile,
+    SeedOverride,
+    TraceLevel,
+    TraceLevelOption,
+    make_folder,
+)
+from octopia.cli.output import console, print_json
+from octopia.errors import InternalError
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
 from octopia.trace import JsonLines, Parquet, TraceSink
 
+_MOST_ROWS = 40
+
 
 class TraceFormat(enum.StrEnum):
-    """Which trace files are written."""
+    """The trace files to write."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
     BOTH = "both"
 
 
-class TraceLevel(enum.StrEnum):
-    """How much is traced."""
-
-    DELIVERIES = "deliveries"
-    HOPS = "hops"
-    ALL = "all"
-
-
-_DETAILS = {
-    TraceLevel.DELIVERIES: Detail.DELIVERIES,
-    TraceLevel.HOPS: Detail.HOPS,
-    TraceLevel.ALL: Detail.ALL,
-}
-
-
-EXAMPLES = """Examples:
-
-octopia simulate examples/fig7b.toml
-
-octopia simulate examples/fig7b.toml --algorithm static --json
-
-octopia simulate examples/market.toml --check --trace out/market
-"""
-
-
+@examples(
+    "octopia sim run examples/fig7b.toml",
+    "octopia sim run examples/fig7b.toml --algorithm static --json",
+    "octopia sim run examples/market.toml --check --trace out/market",
+)
 def simulate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (TOML).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
-    trace: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the trace into this folder.")] = None,
-    trace_format: Annotated[TraceFormat, typer.Option(help="Which trace files to write.")] = TraceFormat.BOTH,
-    trace_level: Annotated[TraceLevel, typer.Option(help="How much to trace.")] = TraceLevel.ALL,
-    seed: Annotated[int | None, typer.Option(help="Seed of all randomness, in place of the scenario's.")] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="What things cost: unit, paper, or a .toml file.", metavar="NAME")
-    ] = None,
-    algorithm: Annotated[Algorithm | None, typer.Option(help="Route by this, whatever the scenario says.")] = None,
+    file: ScenarioFile,
+    as_json: AsJson = False,
+    trace: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a trace into this folder.")] = None,
+    trace_format: Annotated[TraceFormat, typer.Option(help="Trace files to write.")] = TraceFormat.BOTH,
+    trace_level: TraceLevelOption = TraceLevel.ALL,
+    seed: SeedOverride = None,
+    profile: ProfileOverride = None,
+    algorithm: AlgorithmOverride = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check every invariant after every step, and all deliveries at the end.")
+        bool, typer.Option("--check", help="Check all invariants after every step, and all deliveries at the end.")
     ] = False,
 ) -> None:
-    """Run a scenario in virtual time and show who received what, and over which links.
+    """Run a scenario in virtual time and show the deliveries with their paths.
 
     The same file and seed give the same output, byte for byte.
     """
@@ -80,16 +73,16 @@ def simulate(
         scenario = scenario.with_algorithm(algorithm)
     costs = find_profile(profile) if profile else None
     with _sinks(trace, trace_format) as sinks:
-        detail = _DETAILS[trace_level] if trace else Detail.HOPS
+        detail = Detail[trace_level.name] if trace else Detail.HOPS
         run = run_scenario(scenario, seed=seed, profile=costs, detail=detail, check=check, sinks=sinks)
     if trace:
         _write_manifest(run, trace)
     if as_json:
         print_json(run.to_json())
     else:
-        print_run(run)
+        _print_run(run)
         if trace:
-            console().print(f"the trace is in {trace}")
+            typer.echo(f"the trace is in {trace}")
     if check:
         _judge(run, quiet=as_json)
 
@@ -99,20 +92,13 @@ def _sinks(folder: Path | None, wanted: TraceFormat) -> Iterator[list[TraceSink]
     with contextlib.ExitStack() as stack:
         sinks: list[TraceSink] = []
         if folder is not None:
-            _make_folder(folder)
+            make_folder(folder)
             if wanted is not TraceFormat.PARQUET:
                 sinks.append(stack.enter_context(JsonLines(folder / "trace.jsonl")))
-            # Without pyarrow "both" quietly means what can be had; asked for by name, Parquet must be there.
+            # "both" leaves Parquet out if pyarrow is not installed; "parquet" fails then.
             if wanted is TraceFormat.PARQUET or (wanted is TraceFormat.BOTH and importlib.util.find_spec("pyarrow")):
                 sinks.append(stack.enter_context(Parquet(folder / "trace.parquet")))
         yield sinks
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"expected a folder for the trace that can be made, got {folder}: {error.strerror}") from None
 
 
 def _write_manifest(run: Run, folder: Path) -> None:
@@ -134,14 +120,66 @@ def _judge(run: Run, quiet: bool) -> None:
         once = "every delivery exactly once, to the right clients"
         if run.scenario.routing.algorithm is Algorithm.TID_DYNAMIC:
             once = "no delivery twice or to the wrong client"
-        console().print(f"checked: every invariant after every step; {once}{_reservations(run)}")
+        typer.echo(f"checked: every invariant after every step; {once}{_reservations(run)}")
 
 
 def _reservations(run: Run) -> str:
-    """Say what the check does not vouch for."""
+    """Return the deliveries that the check leaves out, as text."""
     reservations = []
     if run.losses():
-        reservations.append("but for what was lost and counted")
+        reservations.append("except for counted losses")
     if run.ledger.under_way:
-        reservations.append(f"but for {run.ledger.under_way} publications that are still under way")
+        reservations.append(f"except for {run.ledger.under_way} publications that are still under way")
     return "".join(f", {each}" for each in reservations)
+
+
+def _print_run(run: Run) -> None:
+    screen = console()
+    scenario = run.scenario
+    scot = scenario.overlay.scot
+    screen.print(
+        f"{scenario.name}: {len(scot.brokers)} brokers ({len(scot.regions)} regions x {scot.clusters} "
+        f"clusters), {scenario.routing.algorithm} routing, tau {scenario.routing.tau:g}, "
+        f"window {scenario.routing.window_ms:g} ms"
+    )
+    screen.print(f"assumed: profile {run.profile.name}: {run.profile.description}")
+    _print_deliveries(screen, run)
+    _print_refusals(screen, run)
+    _print_messages(screen, run)
+
+
+def _print_deliveries(screen: Console, run: Run) -> None:
+    deliveries = run.recorder.deliveries
+    title = "1 delivery" if len(deliveries) == 1 else f"{len(deliveries)} deliveries"
+    table = Table(title=title, title_justify="left")
+    for column in ("publication", "client", "subscription", "path"):
+        table.add_column(column, overflow="fold")
+    table.add_column("delay (ms)", justify="right")
+    for each in deliveries[:_MOST_ROWS]:
+        path = " > ".join(each.path)
+        table.add_row(str(each.publication), each.client, each.subscription, path, f"{each.delay_ms:g}")
+    screen.print(table)
+    _print_rest(screen, deliveries)
+
+
+def _print_refusals(screen: Console, run: Run) -> None:
+    for each in run.recorder.refused[:_MOST_ROWS]:
+        what = "request" if each.publication is None else f"publication {each.publication}"
+        screen.print(f"refused to {each.client}: {what}: {each.reason}")
+    _print_rest(screen, run.recorder.refused)
+
+
+def _print_messages(screen: Console, run: Run) -> None:
+    counts = {kind: count for kind, count in run.messages().items() if count}
+    text = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "none"
+    screen.print(f"messages between brokers: {text}")
+    positives = sum(each.false_positives for each in run.world.counters())
+    screen.print(f"false positives: {positives}")
+    lost = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in run.losses().items())
+    if lost:
+        screen.print(f"lost or doubled on the way: {lost}")
+
+
+def _print_rest(screen: Console, rows: Sequence[object]) -> None:
+    if len(rows) > _MOST_ROWS:
+        screen.print(f"… and {len(rows) - _MOST_ROWS} more (--json shows all)")

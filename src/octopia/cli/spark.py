@@ -1,4 +1,4 @@
-"""What commands on Spark share: their options, the session, and a word for those who have no Spark."""
+"""Options and sessions of the commands that use Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from octopia.errors import MissingDependency, UsageError
+from octopia.cli.options import make_folder
+from octopia.errors import MissingDependency
 from octopia.pipeline.settings import load_settings
 
 if TYPE_CHECKING:
@@ -19,47 +20,46 @@ if TYPE_CHECKING:
 
 _PANEL = "Spark"
 INTERRUPTED = 130
-"""The exit code of whoever was stopped by Ctrl-C."""
+"""Exit code after Ctrl-C."""
 
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark to run on, such as spark://machine:7077.", rich_help_panel=_PANEL),
+    typer.Option(metavar="URL", help="URL of a Spark master, such as spark://machine:7077.", rich_help_panel=_PANEL),
 ]
 Remote = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark Connect server, such as sc://machine:15002.", rich_help_panel=_PANEL),
+    typer.Option(
+        metavar="URL", help="URL of a Spark Connect server, such as sc://machine:15002.", rich_help_panel=_PANEL
+    ),
 ]
 StorageRoot = Annotated[
     str | None,
     typer.Option(
-        "--storage", metavar="ROOT", help="Where relative names of folders are found.", rich_help_panel=_PANEL
+        "--storage", metavar="ROOT", help="Root of relative paths, a folder or a URL.", rich_help_panel=_PANEL
     ),
 ]
-Ui = Annotated[bool | None, typer.Option("--ui/--no-ui", help="Serve Spark's web page.", rich_help_panel=_PANEL)]
+Ui = Annotated[bool | None, typer.Option("--ui/--no-ui", help="Serve Spark's web interface.", rich_help_panel=_PANEL)]
 
 
 def require_spark() -> None:
-    """Say what to install where Spark is not."""
+    """Raise MissingDependency if Spark is not installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
 
 
 def prepare_report(out: Path) -> None:
-    """Make the folder of a report, and refuse at once what would fail at the end: no Spark, or nothing to draw with."""
+    """Make the folder of a report; raise at once if Spark or matplotlib is missing."""
     require_spark()
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingDependency('expected matplotlib for drawing, got none: pip install "octopia[plot]"')
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"expected a folder that can be made, got {out}: {error.strerror}") from None
+    make_folder(out)
 
 
 @contextlib.contextmanager
 def bench(
     master: str | None, remote: str | None, storage: str | None, ui: bool | None, *, small: bool = False
 ) -> Iterator[Bench]:
-    """Give what jobs work with, for as long as the block runs; ``small`` if their tables are."""
+    """Open a session for the jobs of a block; ``small`` tunes it for small tables."""
     require_spark()
     # Spark takes a second to import, and no other command needs it.
     from octopia.pipeline.jobs import Bench
@@ -76,5 +76,5 @@ def bench(
         with open_session(settings) as spark:
             yield Bench(spark, place, Stages(spark))
     except KeyboardInterrupt:
-        Console(stderr=True, highlight=False).print("octopia: stopped; what was finished is kept")
+        Console(stderr=True, highlight=False).print("octopia: stopped; finished work is kept")
         raise typer.Exit(INTERRUPTED) from None

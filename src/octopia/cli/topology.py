@@ -1,8 +1,7 @@
-"""``octopia topology``: look at an overlay before anything runs on it."""
+"""``octopia topology``: show overlays."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,65 +9,44 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from octopia.errors import UsageError
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, Clusters, OverlayArgument, find_overlay
+from octopia.cli.output import print_json
 from octopia.ids import BrokerId
 from octopia.overlay.column_order import column_order
-from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
+from octopia.overlay.files import Overlay
 from octopia.overlay.scot import Link, Scot
 
-app = typer.Typer(no_args_is_help=True, help="Look at overlays: their clusters, regions, brokers and links.")
 
-
-@app.callback()
-def topology() -> None:
-    """Look at overlays: their clusters, regions, brokers and links."""
-
-
-_EXAMPLES = """Examples:
-
-octopia topology show paper:se
-
-octopia topology show "a-b, b-c" --clusters 4 --out overlay.svg
-
-octopia topology show overlay.toml --json
-"""
-
-
-@app.command(epilog=_EXAMPLES)
+@examples(
+    "octopia topology show paper:se",
+    'octopia topology show "a-b, b-c" --clusters 4 --out overlay.svg',
+    "octopia topology show overlay.toml --json",
+)
 def show(
-    overlay: Annotated[
-        str, typer.Argument(help="An overlay file (….toml), or a tree such as 'a-b, b-c', path:3 or paper:se.")
-    ],
-    clusters: Annotated[
-        int | None, typer.Option(help="The number of clusters for a tree; paper:* trees bring their own.")
+    overlay: OverlayArgument,
+    clusters: Clusters = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the overlay into this .svg or .png file.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw a picture into this .svg or .png file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show the brokers of an overlay, clusters as rows and regions as columns."""
+    """Show the brokers of an overlay.
+
+    Clusters are rows and regions are columns.
+    """
     found = find_overlay(overlay, clusters)
     if out is not None:
         from octopia.overlay.diagrams import draw
 
         draw(found.scot, out, title=found.name)
     if as_json:
-        typer.echo(json.dumps(to_json(found, out), indent=2))
+        print_json(to_json(found, out))
         return
-    console = Console(highlight=False, soft_wrap=False)
-    _print_tables(console, found.scot)
-    console.print(summary(found.scot), soft_wrap=True)
+    _print_tables(Console(highlight=False), found.scot)
+    typer.echo(summary(found.scot))
     if out is not None:
-        console.print(f"The picture is in {out}.", soft_wrap=True, markup=False)
-
-
-def find_overlay(text: str, clusters: int | None = None) -> Overlay:
-    """Read what a command was given: the path of a .toml file, or a tree expression."""
-    path = Path(text)
-    if path.suffix != ".toml":
-        return overlay_from_text(text, clusters)
-    if clusters is not None:
-        raise UsageError(f"expected --clusters only with a tree, got the file {text}, which has its own")
-    return load_overlay(path)
+        typer.echo(f"The picture is in {out}.")
 
 
 def summary(scot: Scot) -> str:
@@ -81,7 +59,7 @@ def summary(scot: Scot) -> str:
 
 
 def to_json(overlay: Overlay, picture: Path | None) -> dict[str, object]:
-    """Return all that is known of an overlay as JSON values."""
+    """Return an overlay as JSON values."""
     scot = overlay.scot
     inner, edge = _count_kinds(scot)
     return {
@@ -127,7 +105,7 @@ def _count_kinds(scot: Scot) -> tuple[int, int]:
 
 
 def _print_tables(console: Console, scot: Scot) -> None:
-    """Print as many columns side by side as the screen is wide, and the others below."""
+    """Print the regions side by side, in several tables if the screen is too narrow for one."""
     columns = column_order(scot.tree)
     cell = max(len(region) for region in columns) + len(str(scot.clusters - 1)) + 1
     fitting = max(1, (console.width - 5) // (cell + 2))

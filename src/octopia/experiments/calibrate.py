@@ -29,8 +29,8 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text
 from octopia.playing.provenance import describe_machine
-from octopia.runtime.process import run_loop
 from octopia.simulator.profiles import Profile
+from octopia.transport.loop import run_loop
 
 SYMBOLS = 500
 BATCH = 64

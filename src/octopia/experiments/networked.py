@@ -23,8 +23,8 @@ from octopia.playing.files import load_workload
 from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
 from octopia.playing.provenance import commit
 from octopia.playing.runs import MANIFEST, TRACE, RunSpec, identity_of, overlay_of
-from octopia.runtime.process import run_loop
 from octopia.trace import Parquet
+from octopia.transport.loop import run_loop
 
 SAMPLE_S = 1.0
 BUSY_PROCESS = 0.9

@@ -74,7 +74,7 @@ def make_workload(bench: Bench, folder: str, spec: WorkloadSpec, market: Market)
     spark, storage = bench.spark, bench.storage
     storage.remove_file(f"{folder}/{MANIFEST}")
     storage.remove(f"{folder}/{TRUTH}")
-    rejects = _ingest(bench, folder, market, spec.seed)
+    rejects = ingest(bench, folder, market, spec.seed)
     bars = storage.read(spark, f"{folder}/bars", BARS)
     with bench.stages.stage("making publications") as tell:
         dealt = publishing.deal(publishing.symbols_of(bars), spec)
@@ -101,7 +101,8 @@ def make_workload(bench: Bench, folder: str, spec: WorkloadSpec, market: Market)
     return Made(manifest, rejects, selectivity)
 
 
-def _ingest(bench: Bench, folder: str, market: Market, seed: int) -> dict[str, int]:
+def ingest(bench: Bench, folder: str, market: Market, seed: int) -> dict[str, int]:
+    """Write bars and rejects into a folder; return the number of rejects by reason."""
     spark, storage = bench.spark, bench.storage
     with bench.stages.stage("reading bars" if market.path else "making up a market") as tell:
         storage.remove(f"{folder}/rejects")
@@ -196,7 +197,7 @@ def audit_runs(bench: Bench, traces: Sequence[str], folder: str, out: str) -> li
     """Audit several traces of one workload at once; return one summary a run, and write the faults to a table."""
     spark, storage = bench.spark, bench.storage
     if not storage.has_table(f"{folder}/{TRUTH}"):
-        raise InvalidData(f"expected the truth of {folder}, got none: make it with octopia truth {folder}")
+        raise InvalidData(f"expected the truth of {folder}, got none: make it with octopia data truth {folder}")
     truth = storage.read(spark, f"{folder}/{TRUTH}", MATCHES)
     issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
     trace = read_traces(spark, storage, *traces)

@@ -14,12 +14,12 @@ class Verb(enum.StrEnum):
     """The commands that a broker accepts from an operator."""
 
     REPORT = "report"
-    WHERE = "where"
+    OVERLAY = "overlay"
     THROTTLE = "throttle"
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
-    """An operator's command; ``broker`` is its subject, or the other end of a link.
+    """An operator's command; ``broker`` is the other end of the link to throttle.
 
     A ``rate`` is in publications per second, and 0 lifts the limit. None leaves a value unchanged.
     """

@@ -6,10 +6,11 @@ An operator connects like a client and asks one thing after another. Brokers ans
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from octopia.addresses import Address
-from octopia.errors import PeerError, RequestRefused, Unavailable
+from octopia.errors import NetworkError, PeerError, RequestRefused, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
@@ -49,17 +50,20 @@ def _answer(node: Node, command: Command) -> Answer:
     match command.verb:
         case Verb.REPORT:
             return Answer(report_on(node))
-        case Verb.WHERE:
-            return _where(node, command)
+        case Verb.OVERLAY:
+            return Answer(_describe_overlay(node))
         case Verb.THROTTLE:
             return _throttle(node, command)
 
 
-def _where(node: Node, command: Command) -> Answer:
-    address = node.addresses.get(BrokerId.parse(command.broker or str(node.id)))
-    if address is None:
-        return Answer(problem=f"the overlay of {node.id} has no broker {command.broker}")
-    return Answer({"host": address.host, "port": address.port})
+def _describe_overlay(node: Node) -> dict[str, Any]:
+    tree = node.overlay.scot.tree
+    return {
+        "name": node.overlay.name,
+        "tree": ", ".join(f"{low}-{high}" for low, high in tree.edges) or tree.regions[0],
+        "clusters": node.overlay.scot.clusters,
+        "brokers": {str(broker): (address.host, address.port) for broker, address in node.addresses.items()},
+    }
 
 
 def _throttle(node: Node, command: Command) -> Answer:
@@ -100,6 +104,11 @@ def report_on(node: Node) -> dict[str, Any]:
             for peer, link in node.links.items()
         },
     }
+
+
+def is_connected(report: dict[str, Any]) -> bool:
+    """Return whether a broker accepts publications and all of its links are up."""
+    return bool(report["ready"]) and all(link["up"] for link in report["links"].values())
 
 
 class _Asker:
@@ -153,3 +162,45 @@ def _report(answer: Answer | None, asker: _Asker) -> dict[str, Any]:
     if answer.problem:
         raise RequestRefused(answer.problem)
     return answer.report
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OverlayStatus:
+    """The state of a running overlay: the reports of the brokers that answered, and why the others did not."""
+
+    name: str
+    tree: str
+    clusters: int
+    brokers: tuple[str, ...]
+    reports: dict[str, dict[str, Any]]
+    problems: dict[str, str]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all brokers run and are connected to all of their neighbours."""
+        return not self.problems and all(map(is_connected, self.reports.values()))
+
+
+async def ask_overlay(anybody: Address) -> tuple[dict[str, Any], dict[str, Address]]:
+    """Ask one broker for its overlay; return the answer, and the addresses of all brokers by name."""
+    (overlay,) = await ask(anybody, Command(Verb.OVERLAY))
+    return overlay, {name: Address(*place) for name, place in overlay["brokers"].items()}
+
+
+async def ask_status(anybody: Address) -> OverlayStatus:
+    """Ask one broker for its overlay, and then all brokers for their reports."""
+    overlay, addresses = await ask_overlay(anybody)
+    reports: dict[str, dict[str, Any]] = {}
+    problems: dict[str, str] = {}
+
+    async def collect(broker: str, address: Address) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                [reports[broker]] = await ask(address, Command(Verb.REPORT))
+        except (NetworkError, TimeoutError):
+            problems[broker] = "not running"
+        except PeerError as error:
+            problems[broker] = str(error)
+
+    await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
+    return OverlayStatus(overlay["name"], overlay["tree"], overlay["clusters"], tuple(addresses), reports, problems)

@@ -14,16 +14,17 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
-from typing import Any, TypeVar
+from typing import Any
 
 from octopia.broker import BrokerSettings
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
 from octopia.runtime.node import Node, all_at_rest
-from octopia.runtime.operating import report_on
+from octopia.runtime.operating import is_connected, report_on
+from octopia.transport.loop import run_loop
 
 log = logging.getLogger("octopia")
 
@@ -35,22 +36,6 @@ STOP_S = 15.0
 """How long a worker may take to drain and stop."""
 RESTARTS_MAX = 5
 """How often a worker that dies is started anew."""
-
-T = TypeVar("T")
-
-
-def run_loop(main: Awaitable[T]) -> T:
-    """Run a coroutine, in the faster event loop where that is installed."""
-
-    async def wrapped() -> T:
-        return await main
-
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(wrapped())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(wrapped())
 
 
 async def run_brokers(
@@ -138,9 +123,7 @@ class Workers:
     def is_ready(self) -> bool:
         """Whether every broker is connected with all of its neighbours, and takes publications."""
         reports = self.poll()
-        return len(reports) == len(self._overlay.scot.brokers) and all(
-            report["ready"] and all(link["up"] for link in report["links"].values()) for report in reports.values()
-        )
+        return len(reports) == len(self._overlay.scot.brokers) and all(map(is_connected, reports.values()))
 
     def stop(self) -> int:
         """Let all workers drain and stop; return how many publications could not be passed on in time."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from demo_outcomes import BUSY, CLEAN, FAULTY, outcome
+from typer.testing import CliRunner
 
 from octopia.experiments.demo.pictures import Pictures, draw_pictures
 from octopia.experiments.demo.report import in_units, next_steps, result_rows, write_report
@@ -71,8 +73,8 @@ def test_an_outcome_as_json():
 def test_what_to_try_next_begins_with_commands_that_are_there(tmp_path: Path):
     from octopia.cli import app
 
-    known = {command.name for command in app.registered_commands}
-    assert {step.split()[1] for step in next_steps(tmp_path)} <= known
+    for step in next_steps(tmp_path):
+        assert CliRunner().invoke(app, [*shlex.split(step)[1:], "--help"]).exit_code == 0, step
 
 
 def test_pictures_are_written_and_say_what_they_show(tmp_path: Path):

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from octopia.cli.topology import app
+from octopia.cli import app
 from octopia.errors import InvalidOverlay, UsageError
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["show", *map(str, arguments)], env={"COLUMNS": "80", "TERM": "dumb"})
+    return CliRunner().invoke(app, ["topology", "show", *map(str, arguments)], env={"COLUMNS": "80", "TERM": "dumb"})
 
 
 def test_rows_are_clusters_and_columns_regions():

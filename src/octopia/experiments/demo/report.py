@@ -63,10 +63,10 @@ def next_steps(out: Path) -> tuple[str, ...]:
     workload, overlay, tid = out / WORKLOAD, out / OVERLAY, out / "tid"
     return (
         "octopia paper",
-        "octopia compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml",
+        "octopia sim compare examples/fig7b.toml examples/fig7c.toml examples/fig7d.toml",
         "octopia up path:3 --clusters 4",
-        f"octopia metrics {out / RUNS}",
-        f"octopia play {workload} --out {tid} --network --algorithm tid-dynamic --overlay {overlay}",
+        f"octopia data metrics {out / RUNS}",
+        f"octopia data play {workload} --out {tid} --network --algorithm tid-dynamic --overlay {overlay}",
     )
 
 

@@ -1,0 +1,110 @@
+"""``octopia status``: the state of a running overlay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, Url
+from octopia.cli.output import console, print_json
+from octopia.client.urls import find_addresses
+from octopia.errors import UsageError
+from octopia.addresses import Address
+from octopia.runtime.operating import OverlayStatus, ask_status
+from octopia.transport.loop import run_loop
+
+REFRESH_S = 0.5
+_COLUMNS = ("clients", "PRT", "CLT", "links up", "queued", "sent", "rerouted")
+
+
+@examples(
+    "octopia status",
+    "octopia status --url octopia://127.0.0.1:7403 --json",
+    "octopia status --watch",
+)
+def status(
+    url: Url = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh the table until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the state of a running overlay.
+
+    Any broker on this machine will do: it knows the addresses of all others. The exit code is 1 unless all brokers run
+    and all links are up.
+    """
+    if watch and as_json:
+        raise UsageError("expected --watch or --json, got both")
+    found = find_addresses(url)[0]
+    address = Address(found.host, found.port)
+    if watch:
+        _watch(address)
+        return
+    overlay = run_loop(ask_status(address))
+    if as_json:
+        print_json(_to_json(overlay))
+    else:
+        console().print(_table(overlay))
+    if not overlay.is_whole:
+        raise typer.Exit(1)
+
+
+def _watch(address: Address) -> None:
+    try:
+        with Live(console=console(), auto_refresh=False) as live:
+            while True:
+                live.update(_table(run_loop(ask_status(address))), refresh=True)
+                time.sleep(REFRESH_S)
+    except KeyboardInterrupt:
+        return
+
+
+def _to_json(overlay: OverlayStatus) -> dict[str, Any]:
+    return {
+        "name": overlay.name,
+        "tree": overlay.tree,
+        "clusters": overlay.clusters,
+        "whole": overlay.is_whole,
+        "brokers": {each: overlay.reports.get(each) for each in overlay.brokers},
+        "problems": overlay.problems,
+    }
+
+
+def _table(overlay: OverlayStatus) -> Table:
+    title = f"{overlay.name}: {len(overlay.reports)} of {len(overlay.brokers)} brokers"
+    return status_table(title, overlay.brokers, overlay.reports, overlay.problems)
+
+
+def status_table(
+    title: str, brokers: Sequence[str], reports: Mapping[str, dict[str, Any]], problems: Mapping[str, str]
+) -> Table:
+    """Return a table with one row per broker."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("broker")
+    for name in _COLUMNS:
+        table.add_column(name, justify="right")
+    table.add_column("congested links")
+    for broker in brokers:
+        report = reports.get(broker)
+        row = [""] * len(_COLUMNS) + [problems.get(broker, "not running")] if report is None else _row(report)
+        table.add_row(broker, *row)
+    return table
+
+
+def _row(report: dict[str, Any]) -> list[str]:
+    links = report["links"]
+    return [
+        str(report["clients"]),
+        str(report["tables"]["prt"]),
+        str(report["tables"]["clt"] + report["tables"]["srt"]),
+        f"{sum(link['up'] for link in links.values())}/{len(links)}",
+        str(sum(link["queue"] for link in links.values())),
+        str(report["sent"].get("publication", 0)),
+        str(sum(report["cases"].values())),
+        ", ".join(peer for peer, link in links.items() if link["congested"]),
+    ]
