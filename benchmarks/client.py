@@ -88,7 +88,7 @@ class StandIn:
                     self.session.placed(0, 1)
         connection.send(self.session.drain(now_ms))
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:

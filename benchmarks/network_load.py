@@ -115,9 +115,10 @@ class End:
             self.news.set()
         self.on_messages([each for each in messages if type(each) is Deliver] if others else messages)
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Go on."""
-        self.on_room()
+        if connection.is_writable:
+            self.on_room()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Fail: nothing closes a connection here."""

@@ -156,7 +156,7 @@ class FakeBroker:
             self._on_read(connection, items)
         self._changed.set()
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         pass
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:

@@ -8,15 +8,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from octopia.broker import BrokerSettings, Detail, Effects, OctopiaBroker, Verdict
+from octopia.broker import Broker, BrokerSettings, Detail, Effects, OctopiaBroker, Told, Verdict
 from octopia.content import Publication, Value, parse_filter
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import Overflow
 from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
     ClientRequest,
+    Deliver,
     Message,
     Publish,
     PublishRequest,
@@ -44,7 +44,6 @@ def make_settings(
     tau: float = 10.0,
     window_ms: float = 50.0,
     hop_limit: int = 255,
-    client_queue_limit: int = 10_000,
     queue_capacity: int = 0,
     detail: Detail = Detail.OFF,
     *,
@@ -55,7 +54,6 @@ def make_settings(
     return BrokerSettings(
         routing,
         hop_limit=hop_limit,
-        client_queue_limit=client_queue_limit,
         queue_capacity=queue_capacity,
         detail=detail,
     )
@@ -99,13 +97,39 @@ def say(sequence: int, **attributes: Value) -> PublishRequest:
     return PublishRequest(sequence, pub(**attributes), 0.0)
 
 
-def take_all(broker: OctopiaBroker, peer: str | Peer, now_ms: float = 0.0) -> list[Message]:
+def take_all(broker: Broker, peer: str | Peer, now_ms: float = 0.0) -> list[Message]:
     """Take everything that waits for a neighbour (by its name) or a client."""
     target = at(peer) if isinstance(peer, str) else peer
+    if isinstance(target, ClientId):
+        return mail_of(broker, target)
     taken: list[Message] = []
     while (message := broker.take(target, now_ms)) is not None:
         taken.append(message)
     return taken
+
+
+_MAIL: dict[int, tuple[Broker, dict[ClientId, tuple[list[Message], list[Message]]]]] = {}
+"""The replies of brokers that tests have not looked at, by broker and client: answers, then deliveries."""
+
+
+def mail_of(broker: Broker, client: ClientId) -> list[Message]:
+    """Take the replies for a client, as a node would send them: answers first."""
+    _, boxes = _MAIL.setdefault(id(broker), (broker, {}))
+    for entry in broker.drain_for_clients():
+        if isinstance(entry, Told):
+            boxes.setdefault(entry.client, ([], []))[0].append(entry.reply)
+            continue
+        copy = entry.copy
+        for each, handles in entry.plan:
+            delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
+            boxes.setdefault(each, ([], []))[1].append(delivery)
+    answers, deliveries = boxes.pop(client, ([], []))
+    return answers + deliveries
+
+
+def client_at(broker: Broker, name: str) -> ClientId:
+    """Return the client of that name at a broker."""
+    return next(each for each in broker.state.clients if each.name == name)
 
 
 def sent_by(broker: OctopiaBroker, now_ms: float = 0.0) -> dict[str, list[Message]]:
@@ -115,12 +139,10 @@ def sent_by(broker: OctopiaBroker, now_ms: float = 0.0) -> dict[str, list[Messag
     return {str(each): taken for each in neighbours if (taken := take_all(broker, each, now_ms))}
 
 
-def join(
-    broker: OctopiaBroker, name: str, *requests: ClientRequest, overflow: Overflow = Overflow.DISCONNECT
-) -> ClientId:
+def join(broker: Broker, name: str, *requests: ClientRequest) -> ClientId:
     """Attach a client and let it ask for things."""
     client = ClientId(name)
-    assert broker.attach(client, overflow, 0.0).violation is None
+    assert broker.attach(client, 0.0).violation is None
     if requests:
         assert broker.receive(client, requests, 0.0).violation is None
     return client

@@ -112,12 +112,16 @@ class BadFrame(PeerError):
 
 
 class ClosedByPeer(PeerError):
-    """The peer closed the connection; ``code`` is for programs, ``reason`` for people."""
+    """The peer closed the connection; ``code`` is for programs, ``reason`` for people.
 
-    def __init__(self, code: str, reason: str = ""):
+    For a broker that is fenced, ``incarnation`` is that of the newer one.
+    """
+
+    def __init__(self, code: str, reason: str = "", incarnation: int = 0):
         super().__init__(code, reason)
         self.code = code
         self.reason = reason
+        self.incarnation = incarnation
 
     def __str__(self) -> str:
         return f"the other end closed the connection ({self.code}){': ' if self.reason else ''}{self.reason}"

@@ -204,8 +204,9 @@ class RawClient:
         self._flow()
         self._look()
 
-    def on_writable(self, connection: Connection) -> None:
-        self._flow()
+    def on_capacity_changed(self, connection: Connection) -> None:
+        if connection.is_writable:
+            self._flow()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         if connection is self.connection:

@@ -20,7 +20,7 @@ from random_scenarios import Offer, RandomScenario
 from octopia.broker import Broker, Case, Event, Fact, OctopiaBroker, Routed, invariants
 from octopia.broker.state import State
 from octopia.content import Value, evaluate, intersects, normalise
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.overlay import Scot
 from octopia.protocol import MessageKind
 from octopia.protocol.messages import ClientReply, UnadvertiseRequest, UnsubscribeRequest
@@ -28,6 +28,7 @@ from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeIt
 from octopia.settings import Algorithm
 from octopia.simulator.record import Delivery, Hop
 from octopia.simulator.run import Run, run_scenario
+from support import client_at
 
 SECOND_OPINION = "the simulator's own checkers say: "
 
@@ -97,7 +98,7 @@ class TableWatch:
             self.complaints.append(f"publication {fact.message_id} changed the tables of broker {broker.id}")
         self._tables[broker.id] = tables
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Replies change no tables."""
 
 
@@ -407,21 +408,20 @@ def _withdrawal_complaints(run: Run, drawn: RandomScenario) -> Iterator[str]:
     """Withdraw everything that is left, one half by asking and one half by leaving; nothing may remain anywhere."""
     brokers = run.world.brokers
     for number, (name, home) in enumerate(drawn.hosts.items()):
-        client = ClientId(name)
         if number % 2:
-            run.world.detach(client)
+            run.world.detach(name)
             continue
-        issued = _state(brokers[home]).clients[client]
+        issued = _state(brokers[home]).clients[client_at(brokers[home], name)]
         for handle in list(issued.subscriptions):
-            run.world.request(client, UnsubscribeRequest(handle))
+            run.world.request(name, UnsubscribeRequest(handle))
         for handle in list(issued.advertisements):
-            run.world.request(client, UnadvertiseRequest(handle))
+            run.world.request(name, UnadvertiseRequest(handle))
     run.world.run()
     for broker in brokers.values():
         sizes = broker.table_sizes()
         if any(sizes.values()):
             yield f"after everything was withdrawn, broker {broker.id} still holds {sizes}"
-        if _state(broker).waiting or not all(queue.is_empty for queue in _state(broker).queues.values()):
+        if _state(broker).for_clients or not all(queue.is_empty for queue in _state(broker).queues.values()):
             yield f"after everything settled, something waits in a queue of broker {broker.id}"
     yield from _invariant_complaints(run)
 

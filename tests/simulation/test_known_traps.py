@@ -13,7 +13,7 @@ from octopia.broker import BrokerSettings, OctopiaBroker, Verdict
 from octopia.broker.interface import Broker, Fact, Routed
 from octopia.broker.tables import CltEntry
 from octopia.content import Publication, Value, parse_filter
-from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.ids import BrokerId, Peer, SubscriptionId
 from octopia.link import LinkSettings
 from octopia.overlay import LinkShape, Scot, parse_tree
 from octopia.protocol import MessageKind
@@ -37,6 +37,7 @@ from octopia.simulator.agenda import to_ns
 from octopia.simulator.links import FaultyLinks
 from octopia.simulator.profiles import UNIT
 from octopia.simulator.world import Environment, World
+from support import client_at
 
 at = BrokerId.parse
 
@@ -54,8 +55,8 @@ class Deliveries:
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         pass
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        self.replies.append((client.name, reply, now_ms))
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        self.replies.append((client, reply, now_ms))
 
     def of(self, client: str) -> list[int]:
         """Return the values of n that a client received, in order."""
@@ -116,14 +117,14 @@ class Traps(World):
         self.attach(name, at(broker))
         if offers is not None:
             self._handles += 1
-            self.request(ClientId(name), AdvertiseRequest(self._handles, parse_filter(offers)))
+            self.request(name, AdvertiseRequest(self._handles, parse_filter(offers)))
         if wants is not None:
             self._handles += 1
-            self.request(ClientId(name), SubscribeRequest(self._handles, parse_filter(wants)))
+            self.request(name, SubscribeRequest(self._handles, parse_filter(wants)))
 
     def publish(self, client: str, n: int, **attributes: Value) -> None:
         request = PublishRequest(n, Publication({"n": n, **attributes}), self.agenda.now_ms)
-        self.request(ClientId(client), request)
+        self.request(client, request)
 
     def rate(self, source: str, target: str, rate: float) -> None:
         self.links.shape(at(source), at(target), LinkShape(rate=rate))
@@ -141,14 +142,15 @@ class Traps(World):
     def advertised(self, client: str, broker: str) -> CltEntry:
         """Return what the host broker holds about the only advertisement of a client."""
         state = self.state_of(broker).state
-        [named] = state.clients[ClientId(client)].advertisements.values()
+        [named] = state.clients[client_at(self.state_of(broker), client)].advertisements.values()
         found = state.clt.get(named)
         assert found is not None
         return found
 
     def subscribed(self, client: str, broker: str) -> SubscriptionId:
         """Return the only subscription of a client."""
-        [named] = self.state_of(broker).state.clients[ClientId(client)].subscriptions.values()
+        found = self.state_of(broker)
+        [named] = found.state.clients[client_at(found, client)].subscriptions.values()
         return named
 
     def heard_from(self, source: str, *kinds: type) -> list[Message]:
@@ -251,7 +253,7 @@ def test_a_frame_is_not_routed_again_after_partial_placement() -> None:
     for n in range(4):
         world.publish("P", n)
     world.after(5.0)
-    placing = world.state_of("a.0").state.inputs[ClientId("P"), 0].placing
+    placing = world.state_of("a.0").state.inputs[client_at(world.state_of("a.0"), "P"), 0].placing
     assert list(placing) == [(at("a.2"), 0)], "two copies are on their way, the third waits"
     for target in ("a.1", "a.2", "a.3"):
         world.congest("a.0", target, congested=True)
@@ -353,7 +355,7 @@ def test_a_restarted_secondary_that_has_not_met_its_region_confirms_nothing() ->
     world.after(100.0)
     restarted_ms = world.agenda.now_ms
     world.restart(at("b.0"))
-    world.request(ClientId("S"), SubscribeRequest(50, parse_filter("n >= 0")))
+    world.request("S", SubscribeRequest(50, parse_filter("n >= 0")))
     world.after(GRACE_MS - 10.0)
     assert not world.heard_from("b.0", Confirm)
     assert world.told.confirmed_ms("S") == []
@@ -372,7 +374,7 @@ def test_once_it_has_met_its_region_it_confirms() -> None:
     world.after(100.0)
     restarted_ms = world.agenda.now_ms
     world.restart(at("b.0"))
-    world.request(ClientId("S"), SubscribeRequest(50, parse_filter("n >= 0")))
+    world.request("S", SubscribeRequest(50, parse_filter("n >= 0")))
     world.after(300.0)
     assert world.told.confirmed_ms("S") == []
     world.heal(at("b.0"), at("b.1"))
@@ -465,7 +467,7 @@ def test_a_client_cut_off_while_what_it_was_to_be_sent_is_still_carried_out() ->
     world.client("slow", "b.0", wants="n >= 0 AND only IS NULL")
     world.client("far", "c.0", wants="n >= 0")
     world.run()
-    world.slow_down(ClientId("slow"), 0.1)
+    world.slow_down("slow", 0.1)
     world.publish("P", 0)
     world.after(50.0)
     world.cut(at("a.0"), at("b.0"))
@@ -476,9 +478,9 @@ def test_a_client_cut_off_while_what_it_was_to_be_sent_is_still_carried_out() ->
     world.after(50.0)
     world.heal(at("a.0"), at("b.0"))
     world.run()
-    assert not world.is_attached(ClientId("slow"))
+    assert not world.is_attached("slow")
     # At c.0 they come in one batch, which is too much at once for a queue of one.
-    assert not world.is_attached(ClientId("far"))
+    assert not world.is_attached("far")
 
 
 def test_any_number_of_waiting_publications_can_be_set_free_at_once() -> None:

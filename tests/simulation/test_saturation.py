@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from octopia.broker import Broker, Fact, OctopiaBroker, Routed
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol.messages import ClientReply, Publish
 from octopia.scenario import Scenario, read_scenario
@@ -147,7 +147,7 @@ def test_queues_never_exceed_their_capacity(seed: int) -> None:
                 classes = Counter(each.traffic_class for each in queue.waiting() if isinstance(each, Publish))
                 lengths.extend(classes.values())
 
-        def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
             """Ignore what reaches clients."""
 
     run_scenario(scenario_from(scenario_text("a", 4, seed, ring=True)), observers=[Looks()])

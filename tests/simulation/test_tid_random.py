@@ -48,7 +48,7 @@ class Drops:
         if isinstance(fact, Fact) and fact.event is Event.DROP and isinstance(fact.message_id, PublicationId):
             self.copies[fact.message_id] += int(fact.value or 0)
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         pass
 
 
@@ -116,12 +116,12 @@ def withdrawal_complaints(judged: Judged) -> Iterator[str]:
     """When everybody has left, nothing remains."""
     world = judged.run.world
     for client in judged.run.scenario.clients:
-        world.detach(ClientId(client.name))
+        world.detach(client.name)
     world.run()
     for broker in tid_brokers(judged.run).values():
         if any(broker.table_sizes().values()):
             yield f"after everybody left, broker {broker.id} still holds {broker.table_sizes()}"
-        if broker.state.waiting or not all(queue.is_empty for queue in broker.state.queues.values()):
+        if broker.state.for_clients or not all(queue.is_empty for queue in broker.state.queues.values()):
             yield f"after everything settled, something waits in a queue of broker {broker.id}"
         broker.check()
 

@@ -10,12 +10,12 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from octopia.addresses import Address
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Url
 from octopia.cli.output import console, print_json
 from octopia.client.urls import find_addresses
 from octopia.errors import UsageError
-from octopia.addresses import Address
 from octopia.runtime.operating import OverlayStatus, ask_status
 from octopia.transport.loop import run_loop
 

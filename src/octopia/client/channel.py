@@ -232,9 +232,10 @@ class Channel:
             return
         self._receive(carried)
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Continue writing."""
-        self.poke()
+        if connection.is_writable:
+            self.poke()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Note that the connection is gone."""

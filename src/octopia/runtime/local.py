@@ -17,11 +17,12 @@ from octopia.client import connect
 from octopia.client.client import ConnectContext
 from octopia.errors import Unavailable
 from octopia.ids import BrokerId
+from octopia.node import NodeSettings
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay as OverlayFile
 from octopia.overlay.files import overlay_from_text
 from octopia.overlay.trees import default_clusters
-from octopia.runtime.node import Node, default_settings
+from octopia.runtime.server import NODE_SETTINGS, BrokerServer, default_settings
 from octopia.settings import RoutingSettings
 
 READY_S = 10.0
@@ -33,12 +34,18 @@ ANYWHERE = Address("127.0.0.1", 0)
 class Overlay:
     """An overlay in this process; use it with ``async with``, or call ``start`` and ``stop``."""
 
-    def __init__(self, overlay: OverlayFile, settings: BrokerSettings | None = None):
+    def __init__(
+        self,
+        overlay: OverlayFile,
+        settings: BrokerSettings | None = None,
+        node_settings: NodeSettings = NODE_SETTINGS,
+    ):
         self._overlay = overlay
+        self._node_settings = node_settings
         self._settings = settings or default_settings(overlay)
         self._addresses: dict[BrokerId, Address] = {}
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._nodes: dict[BrokerId, Node] = {}
+        self._servers: dict[BrokerId, BrokerServer] = {}
 
     @classmethod
     def local(
@@ -63,16 +70,16 @@ class Overlay:
     async def start(self) -> None:
         """Start all brokers, and wait until they are ready."""
         for broker in self._overlay.scot.brokers:
-            node = self._make_node(broker)
-            self._addresses[broker] = await node.listen(ANYWHERE)
-        for node in self._nodes.values():
-            node.start(self._addresses)
-        await self.wait_until(self.is_ready, f"the {len(self._nodes)} brokers to be connected with each other")
+            server = self._make_server(broker)
+            self._addresses[broker] = await server.listen(ANYWHERE)
+        for server in self._servers.values():
+            server.start(self._addresses)
+        await self.wait_until(self.is_ready, f"the {len(self._servers)} brokers to be connected with each other")
 
     async def stop(self) -> None:
         """Stop all brokers."""
-        await asyncio.gather(*(node.stop() for node in self._nodes.values()))
-        self._nodes.clear()
+        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+        self._servers.clear()
 
     @property
     def brokers(self) -> list[str]:
@@ -94,25 +101,25 @@ class Overlay:
     def throttle(self, source: str, target: str, *, rate: float | None = None, delay_ms: float | None = None) -> None:
         """Limit one direction of a link to a rate in publications per second (0: none), and set its delay."""
         scot = self._overlay.scot
-        self._nodes[scot.broker(source)].set_shape(scot.broker(target), LinkShape(rate, delay_ms))
+        self._servers[scot.broker(source)].set_shape(scot.broker(target), LinkShape(rate, delay_ms))
 
     # Faults, for tests.
 
     def crash(self, broker: str) -> None:
         """Stop a broker at once; it loses all that it knows."""
-        self._nodes.pop(self._overlay.scot.broker(broker)).kill()
+        self._servers.pop(self._overlay.scot.broker(broker)).kill()
 
     async def restart(self, broker: str) -> None:
         """Start a crashed broker again, without memory, at its old address."""
         found = self._overlay.scot.broker(broker)
-        node = self._make_node(found)
-        await node.listen(self._addresses[found])
-        node.start(self._addresses)
+        server = self._make_server(found)
+        await server.listen(self._addresses[found])
+        server.start(self._addresses)
 
     def cut(self, one: str, other: str) -> None:
         """Break the connection of a link; the brokers connect again."""
         scot = self._overlay.scot
-        connection = self._nodes[scot.broker(one)].links[scot.broker(other)].connection
+        connection = self._servers[scot.broker(one)].lines[scot.broker(other)].connection
         if connection is not None:
             connection.abort()
 
@@ -120,7 +127,7 @@ class Overlay:
 
     def is_ready(self) -> bool:
         """Return whether all links are up and all brokers accept publications."""
-        return all(node.is_connected and node.broker.accepts_data for node in self._nodes.values())
+        return all(server.is_connected and server.broker.accepts_data for server in self._servers.values())
 
     async def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = READY_S) -> None:
         """Wait until a condition holds; it is checked after each input of a broker."""
@@ -135,11 +142,13 @@ class Overlay:
         finally:
             self._waiters = [each for each in self._waiters if each[1] is not future]
 
-    def _make_node(self, broker: BrokerId) -> Node:
-        node = self._nodes[broker] = Node(self._overlay, broker, self._settings, observe=self._changed)
-        return node
+    def _make_server(self, broker: BrokerId) -> BrokerServer:
+        server = self._servers[broker] = BrokerServer(
+            self._overlay, broker, self._settings, self._node_settings, observe=self._changed
+        )
+        return server
 
-    def _changed(self, _: Node) -> None:
+    def _changed(self, _: BrokerServer) -> None:
         for condition, future in self._waiters:
             if not future.done() and condition():
                 future.set_result(None)

@@ -18,7 +18,7 @@ from octopia.transport import Connection
 from octopia.transport.settings import DELAY_LIMIT_MS
 
 if TYPE_CHECKING:
-    from octopia.runtime.node import Node
+    from octopia.runtime.server import BrokerServer
 
 ANSWER_S = 5.0
 """How long an operator waits for an answer."""
@@ -27,8 +27,8 @@ ANSWER_S = 5.0
 class Desk:
     """The broker's side of an operator's connection."""
 
-    def __init__(self, node: Node):
-        self._node = node
+    def __init__(self, server: BrokerServer):
+        self._server = server
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Answer each command."""
@@ -36,72 +36,72 @@ class Desk:
             if not isinstance(item, Command):
                 connection.close(CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
                 return
-            connection.send([_answer(self._node, item)])
+            connection.send([_answer(self._server, item)])
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: answers are few."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Forget the operator, who leaves no trace."""
-        self._node.forget_guest(connection)
+        self._server.forget_guest(connection)
 
 
-def _answer(node: Node, command: Command) -> Answer:
+def _answer(server: BrokerServer, command: Command) -> Answer:
     match command.verb:
         case Verb.REPORT:
-            return Answer(report_on(node))
+            return Answer(report_on(server))
         case Verb.OVERLAY:
-            return Answer(_describe_overlay(node))
+            return Answer(_describe_overlay(server))
         case Verb.THROTTLE:
-            return _throttle(node, command)
+            return _throttle(server, command)
 
 
-def _describe_overlay(node: Node) -> dict[str, Any]:
-    tree = node.overlay.scot.tree
+def _describe_overlay(server: BrokerServer) -> dict[str, Any]:
+    tree = server.overlay.scot.tree
     return {
-        "name": node.overlay.name,
+        "name": server.overlay.name,
         "tree": ", ".join(f"{low}-{high}" for low, high in tree.edges) or tree.regions[0],
-        "clusters": node.overlay.scot.clusters,
-        "brokers": {str(broker): (address.host, address.port) for broker, address in node.addresses.items()},
+        "clusters": server.overlay.scot.clusters,
+        "brokers": {str(broker): (address.host, address.port) for broker, address in server.addresses.items()},
     }
 
 
-def _throttle(node: Node, command: Command) -> Answer:
+def _throttle(server: BrokerServer, command: Command) -> Answer:
     peer = BrokerId.parse(command.broker) if command.broker else None
-    if peer is None or peer not in node.links:
-        neighbours = ", ".join(map(str, node.links))
-        return Answer(problem=f"{node.id} has no link to {command.broker or 'nobody'}, only to {neighbours}")
+    if peer is None or peer not in server.lines:
+        neighbours = ", ".join(map(str, server.lines))
+        return Answer(problem=f"{server.id} has no link to {command.broker or 'nobody'}, only to {neighbours}")
     if (command.delay_ms or 0.0) >= DELAY_LIMIT_MS:
         return Answer(problem=f"a delay must be below {DELAY_LIMIT_MS:g} ms: longer silence counts as a broken link")
-    node.set_shape(peer, LinkShape(command.rate, command.delay_ms))
-    shape = node.links[peer].shaper.shape
-    return Answer({"from": str(node.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})
+    server.set_shape(peer, LinkShape(command.rate, command.delay_ms))
+    shape = server.lines[peer].shaper.shape
+    return Answer({"from": str(server.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})
 
 
-def report_on(node: Node) -> dict[str, Any]:
+def report_on(server: BrokerServer) -> dict[str, Any]:
     """Say how a broker is doing."""
-    broker = node.broker
+    broker = server.broker
     counters = broker.counters
-    congested = {peer: status.congested for peer, status in broker.link_status_table(node.now_ms()).items()}
+    congested = {peer: status.congested for peer, status in broker.link_status_table(server.now_ms()).items()}
     return {
-        "id": str(node.id),
-        "incarnation": node.incarnation,
+        "id": str(server.id),
+        "incarnation": server.incarnation,
         "ready": broker.accepts_data,
-        "clients": len(node.clients),
+        "clients": len(server.node.clients),
         "tables": broker.table_sizes(),
         "sent": {str(kind): count for kind, count in counters.sent.items()},
         "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
         "links": {
             str(peer): {
-                "kind": str(node.overlay.scot.link_kind(node.id, peer)),
+                "kind": str(server.overlay.scot.link_kind(server.id, peer)),
                 "up": link.is_up,
                 "queue": broker.waits_for(peer),
                 "congested": congested[peer],
-                "dropped": link.session.dropped_unacknowledged,
-                "rate": link.shaper.shape.rate,
-                "delay_ms": link.shaper.shape.delay_ms,
+                "dropped": link.session.dropped_unacknowledged if link.session is not None else 0,
+                "rate": server.lines[peer].shaper.shape.rate,
+                "delay_ms": server.lines[peer].shaper.shape.delay_ms,
             }
-            for peer, link in node.links.items()
+            for peer, link in server.node.links.items()
         },
     }
 
@@ -127,7 +127,7 @@ class _Asker:
             elif isinstance(item, Answer):
                 self.answers.put_nowait(item)
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: commands are few."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:

@@ -22,8 +22,8 @@ from octopia.broker import BrokerSettings
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
-from octopia.runtime.node import Node, all_at_rest
 from octopia.runtime.operating import is_connected, report_on
+from octopia.runtime.server import BrokerServer, all_at_rest
 from octopia.transport.loop import run_loop
 
 log = logging.getLogger("octopia")
@@ -58,25 +58,25 @@ async def run_brokers(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    nodes = [Node(overlay, broker, settings) for broker in brokers]
+    servers = [BrokerServer(overlay, broker, settings) for broker in brokers]
     try:
-        for node in nodes:
-            await node.listen()
+        for server in servers:
+            await server.listen()
         if on_listening is not None:
             on_listening()
-        for node in nodes:
-            node.start()
+        for server in servers:
+            server.start()
         while not stop.is_set():
             if on_reports is not None:
-                on_reports([report_on(node) for node in nodes])
+                on_reports([report_on(server) for server in servers])
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), REPORT_S)
-        for node in nodes:
-            node.begin_to_drain(brokers if together is None else together)
-        await all_at_rest(nodes, DRAIN_S)
-        return sum(node.left_behind for node in nodes)
+        for server in servers:
+            server.begin_to_drain(brokers if together is None else together)
+        await all_at_rest(servers, DRAIN_S)
+        return sum(server.left_behind for server in servers)
     finally:
-        await asyncio.gather(*(node.stop() for node in nodes))
+        await asyncio.gather(*(server.stop() for server in servers))
 
 
 @dataclasses.dataclass(slots=True)

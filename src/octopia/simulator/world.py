@@ -174,8 +174,8 @@ class World:
         place = self._places[broker]
         return place.node.broker if place.is_alive else None
 
-    def attach(self, name: str, broker: BrokerId, overflow: Overflow = Overflow.DISCONNECT) -> None:
-        """Connect a client to its host broker; this takes no time."""
+    def attach(self, name: str, broker: BrokerId, overflow: Overflow = Overflow.DISCONNECT) -> str:
+        """Connect a client to its host broker, which takes no time, and return its name."""
         if name in self._clients:
             raise UsageError(f'expected a client name that is not in use, got "{name}"')
         node = self._places[broker].node
@@ -183,6 +183,7 @@ class World:
         self._clients[name] = Wire(broker, client, self._client_delay_ns)
         node.pace(client, self._clients[name].is_slow(self.profile))
         self.carry_out(broker)
+        return name
 
     def detach(self, name: str) -> None:
         """Disconnect a client; what it issued is withdrawn, and what is on its way to it is lost."""

@@ -30,8 +30,8 @@ class Owner(Protocol):
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Handle received items, in order; an Opening that comes first is delivered alone."""
 
-    def on_writable(self, connection: Connection) -> None:
-        """Handle the connection becoming writable again."""
+    def on_capacity_changed(self, connection: Connection) -> None:
+        """Handle a change of ``is_writable``."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Handle the end of the connection; ``reason`` is set if the peer gave one or made a mistake."""
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         outbox.extend(map(encode, items))
 
-    def close(self, code: CloseCode, reason: str = "") -> None:
+    def close(self, code: CloseCode, reason: str = "", incarnation: int = 0) -> None:
         """Send the reason and all pending data, and close when the peer closes, or after ``LINGER_S``.
 
         Until then received data is ignored. Closing a socket with unread data would discard what the peer has not read
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         """
         if self.is_closing:
             return
-        self.send([Closing(code, reason)])
+        self.send([Closing(code, reason, incarnation)])
         self._flush()
         self.is_closing = True
         if self._transport is None:
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         closing = next((item for item in items if type(item) is Closing), None)
         if closing is not None:
             items = items[: items.index(closing)]
-            self._reason = ClosedByPeer(closing.code, closing.reason)
+            self._reason = ClosedByPeer(closing.code, closing.reason, closing.incarnation)
         if items:
             self._hand_over(items)
         if closing is not None:
@@ -170,11 +170,12 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Stop taking from queues."""
         self.is_writable = False
+        self.owner.on_capacity_changed(self)
 
     def resume_writing(self) -> None:
         """Continue to take from queues."""
         self.is_writable = True
-        self.owner.on_writable(self)
+        self.owner.on_capacity_changed(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from octopia.link import LinkSettings
 
-BROKER_LINK = LinkSettings()
+BROKER_LINK = LinkSettings(fences=True)
 """Links between brokers: silence is detected within two seconds."""
 
 CLIENT_LINK = LinkSettings(heartbeat_ms=5_000.0, suspicion_ms=20_000.0)

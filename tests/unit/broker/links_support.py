@@ -13,7 +13,7 @@ from octopia.broker.tables import CltEntry
 from octopia.content import Publication, Value, parse_filter
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, PublicationId, SubscriptionId
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector, Overflow
+from octopia.protocol import ALL_CLASSES, ClusterIndexVector
 from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
@@ -26,6 +26,7 @@ from octopia.protocol.messages import (
     Version,
 )
 from octopia.settings import Algorithm, RoutingSettings
+from support import mail_of
 
 at = BrokerId.parse
 
@@ -104,14 +105,17 @@ def feed(broker: OctopiaBroker, sender: str, *messages: Message, now_ms: float =
 
 def join(broker: OctopiaBroker, name: str, *requests: ClientRequest, now_ms: float = 0.0) -> Effects:
     """Attach a client and let it ask for things."""
-    assert broker.attach(ClientId(name), Overflow.DISCONNECT, now_ms).violation is None
+    assert broker.attach(ClientId(name), now_ms).violation is None
     return feed(broker, name, *requests, now_ms=now_ms)
 
 
 def taken(broker: OctopiaBroker, target: str, now_ms: float = 0.0, classes: int = ALL_CLASSES) -> list[Message]:
     """Take all that waits for a neighbour or a client."""
+    who = peer(target)
+    if isinstance(who, ClientId):
+        return mail_of(broker, who)
     messages: list[Message] = []
-    while (message := broker.take(peer(target), now_ms, classes)) is not None:
+    while (message := broker.take(who, now_ms, classes)) is not None:
         messages.append(message)
     return messages
 
@@ -170,7 +174,7 @@ class Overlay:
     def ask(self, client: str, broker: str, *requests: ClientRequest) -> None:
         """Let a client, attached on its first word, ask something of its broker."""
         if ClientId(client) not in self[broker].state.clients:
-            self[broker].attach(ClientId(client), Overflow.DISCONNECT, self.now_ms)
+            self[broker].attach(ClientId(client), self.now_ms)
         feed(self[broker], client, *requests, now_ms=self.now_ms)
 
     def step(self, source: str, target: str) -> Message | None:

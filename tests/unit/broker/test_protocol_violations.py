@@ -4,7 +4,7 @@ import pytest
 
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
-from octopia.protocol import ClusterIndexVector, Overflow
+from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import CivSet, CivUnset, Deliver, Message, Unadvertise, Unsubscribe, Version
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, want
 
@@ -61,7 +61,7 @@ def test_a_client_that_is_not_attached():
 def test_a_client_that_attaches_twice_keeps_what_it_had():
     broker = make_broker(HERE)
     client = join(broker, "C", want(0, "x > 0"))
-    assert isinstance(broker.attach(client, Overflow.DISCONNECT, 0.0).violation, ProtocolViolation)
+    assert isinstance(broker.attach(client, 0.0).violation, ProtocolViolation)
     assert broker.table_sizes()["prt"] == 1
 
 

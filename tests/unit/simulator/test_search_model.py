@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from octopia.simulator.search.nodes import Ask, Attach, Nodes
 
 from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
@@ -11,14 +12,13 @@ from octopia.ids import BrokerId, ClientId, PublicationId
 from octopia.link import LinkSettings, Session
 from octopia.matching import SCAN
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import MessageKind, Overflow
+from octopia.protocol import MessageKind
 from octopia.protocol.messages import Confirmed, Deliver
 from octopia.simulator.search import Client, Explorer, Order, Scenario, find_scenario
 from octopia.simulator.search.__main__ import main
 from octopia.simulator.search.canonical import clone, digest
 from octopia.simulator.search.ledger import Ledger, Witness
 from octopia.simulator.search.model import Kind, Model, Transition
-from octopia.simulator.search.nodes import Ask, Attach, Nodes
 from octopia.simulator.search.scenarios import CutOf, advertise, publish, subscribe, unsubscribe
 
 A0, A1, B0 = BrokerId("a", 0), BrokerId("a", 1), BrokerId("b", 0)
@@ -62,7 +62,7 @@ class TestCanonicalForm:
         before = digest(broker.state)
         copy = clone(broker)
         assert digest(copy.state) == before
-        copy.attach(S, Overflow.DISCONNECT, 0.0)
+        copy.attach(S, 0.0)
         copy.receive(S, [subscribe()], 0.0)
         copy.link_down(A1, 0.0)
         assert digest(broker.state) == before

@@ -6,7 +6,7 @@ from tid_support import TidOverlay, advertised, bound, make_tid_broker, publishe
 from octopia.broker import Detail, Event, Fact
 from octopia.errors import InvariantBroken
 from octopia.ids import ClientId, LinkKind
-from octopia.protocol import CONTROL_ONLY, MessageKind, Overflow
+from octopia.protocol import CONTROL_ONLY, MessageKind
 from octopia.protocol.messages import Refused, UnadvertiseRequest, UnsubscribeRequest
 from octopia.tid.invariants import violations
 from support import at, join, offer, publish, say, sent_by, subscribe, take_all, want
@@ -36,7 +36,7 @@ class TestViolations:
     def test_a_client_cannot_come_twice(self):
         broker = make_tid_broker("b.0")
         client = join(broker, "P")
-        assert broker.attach(client, Overflow.DISCONNECT, 0.0).violation is not None
+        assert broker.attach(client, 0.0).violation is not None
 
 
 class TestClients:

@@ -1,4 +1,4 @@
-"""New connections: who owns them until both ends know who the other is."""
+"""New connections: their owners until both ends know who the other is."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from octopia.errors import PeerError
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.protocol import CloseCode, Hello, Opening, Role, WireItem
-from octopia.runtime.links import BrokerLink, ClientLink
+from octopia.runtime.lines import Line
 from octopia.runtime.operating import Desk
 from octopia.transport import Connection
 from octopia.wire import Limits
 
 if TYPE_CHECKING:
-    from octopia.runtime.node import Node
+    from octopia.runtime.server import BrokerServer
 
 log = logging.getLogger("octopia")
 
@@ -24,75 +24,79 @@ BROKER_LIMITS = Limits(publication_bytes_max=2 * 1024 * 1024, control_bytes_max=
 
 
 class Greeter:
-    """Owns an accepted connection until the other end has said who it is."""
+    """Owns an accepted connection until the other end has sent its Opening and its Hello."""
 
-    def __init__(self, node: Node):
-        self._node = node
+    def __init__(self, server: BrokerServer):
+        self._server = server
         self._opening: Opening | None = None
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take the Opening; after that of a client, its greeting."""
+        """Take the Opening, then the Hello; what follows is for the new owner."""
         first = items[0]
         if isinstance(first, Opening) and self._opening is None:
             self._opening = first
             self._on_opening(connection, first)
         elif isinstance(first, Hello) and self._opening is not None:
-            self._node.admit_client(connection, self._opening, first)
+            self._on_hello(connection, self._opening, first)
             if len(items) > 1 and not connection.is_closing:
                 connection.owner.on_items(connection, items[1:])
         else:
             connection.close(CloseCode.VIOLATION, f"expected an Opening, then a Hello, got {type(first).__name__}")
-        if isinstance(connection.owner, BrokerLink | ClientLink):
-            self._node.forget_guest(connection)
+        if isinstance(connection.owner, Line):
+            self._server.forget_guest(connection)
 
     def _on_opening(self, connection: Connection, opening: Opening) -> None:
-        node = self._node
-        if opening.broker and opening.broker != str(node.id):
-            connection.close(CloseCode.WRONG_BROKER, f"this is {node.id}, not {opening.broker}")
+        server = self._server
+        if opening.broker and opening.broker != str(server.id):
+            connection.close(CloseCode.WRONG_BROKER, f"this is {server.id}, not {opening.broker}")
         elif opening.role is Role.OPERATOR:
             self._on_operator(connection)
-        elif opening.role is Role.CLIENT and node.is_draining and ClientId(opening.sender) not in node.clients:
-            connection.close(CloseCode.SHUTDOWN, f"{node.id} is going down")
         elif opening.role is Role.CLIENT:
-            connection.send([node.opening_for("")])
-        elif opening.fingerprint != node.overlay.scot.fingerprint:
-            connection.close(CloseCode.WRONG_OVERLAY, f"{node.id} belongs to another overlay")
+            if server.node.is_draining and server.node.client_named(opening.sender) is None:
+                connection.close(CloseCode.SHUTDOWN, f"{server.id} is going down")
+            else:
+                connection.send([server.opening_for("")])
+        elif opening.fingerprint != server.overlay.scot.fingerprint:
+            connection.close(CloseCode.WRONG_OVERLAY, f"{server.id} belongs to another overlay")
+        elif (peer := self._neighbour(opening)) is None or not peer < server.id:
+            connection.close(CloseCode.NOT_ALLOWED, f"{opening.sender} has no link to {server.id} that it may dial")
         else:
-            self._on_neighbour(connection, opening.sender)
+            connection.set_limits(BROKER_LIMITS)
+            connection.send([server.opening_for(opening.sender)])
 
     def _on_operator(self, connection: Connection) -> None:
         if not connection.is_from_here:
             connection.close(CloseCode.NOT_ALLOWED, "operators are heard on this machine only")
             return
-        connection.owner = Desk(self._node)
+        connection.owner = Desk(self._server)
         connection.opened()
-        connection.send([self._node.opening_for("")])
+        connection.send([self._server.opening_for("")])
 
-    def _on_neighbour(self, connection: Connection, sender: str) -> None:
-        node = self._node
-        link = next((link for peer, link in node.links.items() if str(peer) == sender), None)
-        if link is None or not link.peer < node.id:
-            connection.close(CloseCode.NOT_ALLOWED, f"{sender} has no link to {node.id} that it may dial")
-            return
-        connection.set_limits(BROKER_LIMITS)
-        connection.send([node.opening_for(sender)])
-        link.connect(connection)
+    def _on_hello(self, connection: Connection, opening: Opening, hello: Hello) -> None:
+        peer = self._neighbour(opening)
+        if opening.role is Role.BROKER and peer is not None:
+            self._server.admit_neighbour(connection, peer, hello)
+        else:
+            self._server.admit_client(connection, opening, hello)
 
-    def on_writable(self, connection: Connection) -> None:
+    def _neighbour(self, opening: Opening) -> BrokerId | None:
+        return next((peer for peer in self._server.node.links if str(peer) == opening.sender), None)
+
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: nothing waits for somebody unknown."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Forget whoever it was."""
-        self._node.forget_guest(connection)
+        """Forget the connection."""
+        self._server.forget_guest(connection)
         if reason is not None:
-            log.info("%s: a connection from %s ended: %s", self._node.id, connection.peer_address, reason)
+            log.info("%s: a connection from %s ended: %s", self._server.id, connection.peer_address, reason)
 
 
 class Caller:
     """Owns a dialled connection until the neighbour has answered."""
 
-    def __init__(self, node: Node, peer: BrokerId):
-        self._node = node
+    def __init__(self, server: BrokerServer, peer: BrokerId):
+        self._server = server
         self._peer = peer
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -104,15 +108,15 @@ class Caller:
             self._settle(answer=False)
         else:
             self._settle(answer=True)
-            self._node.links[self._peer].connect(connection)
+            self._server.use_connection(connection, self._peer)
 
-    def on_writable(self, connection: Connection) -> None:
+    def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: nothing waits yet."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Let the next attempt begin."""
         if reason is not None:
-            log.warning("%s cannot link with %s: %s", self._node.id, self._peer, reason)
+            log.warning("%s cannot link with %s: %s", self._server.id, self._peer, reason)
         self._settle(answer=False)
 
     def _settle(self, *, answer: bool) -> None:

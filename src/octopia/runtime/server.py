@@ -1,0 +1,430 @@
+"""A server: one broker on the network.
+
+It owns the sockets and the clock, and drives a node. Everything happens within callbacks of the event loop. A batch of
+items arrives and is given to the node; the work that the node asks for is done before the callback ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from octopia.addresses import Address
+from octopia.algorithms import hop_limit_of, make_broker
+from octopia.broker import Broker, BrokerSettings
+from octopia.errors import ClosedByPeer, InvalidOverlay, PeerError, Unavailable
+from octopia.ids import BrokerId, ClientId, Peer
+from octopia.node import Node, NodeSettings, Ready
+from octopia.overlay import LinkShape
+from octopia.overlay.files import Overlay
+from octopia.protocol import CloseCode, Hello, Item, Opening, Role
+from octopia.runtime.greeters import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
+from octopia.runtime.lines import Line, NeighbourLine
+from octopia.transport import Connection
+from octopia.transport.settings import BROKER_LINK, CLIENT_LINK, DELAY_LIMIT_MS
+
+log = logging.getLogger("octopia")
+
+TICK_S = 0.1
+"""The interval at which deadlines are checked: heartbeats, silence, timeouts."""
+BACKOFF_S = (0.05, 2.0)
+"""The shortest and the longest wait between attempts to reach a neighbour."""
+DIAL_S = 5.0
+"""The time limit of one attempt."""
+STEADY_S = 2.0
+"""A connection that lasted this long resets the back-off."""
+STOP_S = 1.0
+"""The time that a server that stops waits for the other ends to close their connections."""
+QUIET_S = 1.0
+"""The time that a draining server waits for items on their way to it: neighbours may be busy, and hear of it late."""
+STARTING_S = 10.0
+"""The age up to which a server that is fenced takes a newer incarnation: its clock may have been set back."""
+QUEUE_CAPACITY = 4096
+"""The number of publications of a class that wait for a neighbour before senders have to wait."""
+
+
+def default_settings(overlay: Overlay) -> BrokerSettings:
+    """Return the settings of brokers on the network: queues are bounded, and no path is longer than the overlay's."""
+    algorithm = overlay.routing.algorithm
+    # TID-based routing has no classes, and could deadlock.
+    capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
+    return BrokerSettings(overlay.routing, hop_limit_of(overlay.scot, algorithm), queue_capacity=capacity)
+
+
+NODE_SETTINGS = NodeSettings(BROKER_LINK, CLIENT_LINK)
+"""The settings of nodes on the network."""
+
+
+def _check_delays(overlay: Overlay, broker: BrokerId) -> None:
+    for (source, target), shape in overlay.shapes.items():
+        if source == broker and (shape.delay_ms or 0.0) >= DELAY_LIMIT_MS:
+            raise InvalidOverlay(
+                f"expected a delay below {DELAY_LIMIT_MS:g} ms from {source} to {target}, got {shape.delay_ms:g}: "
+                "on the network a link that is silent for longer counts as broken"
+            )
+
+
+def new_incarnation() -> int:
+    """Return a number that grows with every start, without any memory of earlier ones."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerServer:
+    """One broker with its listener and its connections."""
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        broker: BrokerId,
+        settings: BrokerSettings | None = None,
+        node_settings: NodeSettings = NODE_SETTINGS,
+        *,
+        observe: Callable[[BrokerServer], None] | None = None,
+    ):
+        self.overlay = overlay
+        self.id = broker
+        self._settings = settings or default_settings(overlay)
+        self._node_settings = node_settings
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._started_s = self._loop.time()
+        _check_delays(overlay, broker)
+        self.node = self._make_node(new_incarnation())
+        self.lines = {peer: NeighbourLine(self, peer) for peer in self.node.links}
+        self.client_lines: dict[ClientId, Line] = {}
+        for peer, line in self.lines.items():
+            shape = overlay.shapes.get((broker, peer))
+            if shape is not None:
+                line.set_shape(shape)
+        self.fenced = ""
+        self._server: asyncio.Server | None = None
+        self._tasks: dict[BrokerId, asyncio.Task[None]] = {}
+        self._gone: dict[BrokerId, asyncio.Event] = {}
+        self._failures: dict[BrokerId, str] = {}
+        self._guests: dict[Connection, None] = {}
+        self._is_over = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self.addresses = dict(overlay.addresses)
+        self.address = overlay.addresses[broker]
+
+    def _make_node(self, incarnation: int) -> Node:
+        neighbourhood = self.overlay.scot.neighbourhood(self.id)
+        made = make_broker(neighbourhood, self._settings, incarnation, restarted_at_ms=self.now_ms())
+        return Node(made, neighbourhood.neighbours, incarnation, self._node_settings)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that runs here."""
+        return self.node.broker
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of the broker."""
+        return self.node.incarnation
+
+    # Life.
+
+    async def listen(self, address: Address | None = None) -> Address:
+        """Begin to accept connections, and return where; port 0 takes any that is free."""
+        wanted = address or self.address
+        try:
+            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=512)
+        except OSError as error:
+            raise Unavailable(f"{self.id} cannot listen at {wanted}: {error.strerror or error}") from None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.address = Address(host, port)
+        return self.address
+
+    def start(self, addresses: dict[BrokerId, Address] | None = None) -> None:
+        """Begin to reach for neighbours; of two, the one with the lower id dials."""
+        if addresses is not None:
+            self.addresses = addresses
+        for peer in self.lines:
+            if self.id < peer:
+                self._gone[peer] = asyncio.Event()
+                self._tasks[peer] = self._loop.create_task(self._keep_dialling(peer, self.addresses[peer]))
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.carry_out()
+
+    async def drain(self, together: Collection[BrokerId] = (), timeout_s: float = 10.0) -> bool:
+        """Accept no more publications, and wait until all that were accepted have gone on; return whether they have.
+
+        Brokers that drain ``together`` still accept what they have for each other.
+        """
+        self.begin_to_drain(together)
+        return await all_at_rest([self], timeout_s)
+
+    def begin_to_drain(self, together: Collection[BrokerId] = ()) -> None:
+        """Accept no more publications, except from brokers that drain at the same time."""
+        self.node.drain(together)
+        self.node.last_data_ms = self.now_ms()  # Neighbours may have written before they hear of it.
+        self.carry_out()
+
+    @property
+    def left_behind(self) -> int:
+        """The number of publications and deliveries that wait here."""
+        return self.node.left_behind
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing waits here, and nothing has come for a while."""
+        return self.node.is_at_rest and self.now_ms() - self.node.last_data_ms > QUIET_S * 1000.0
+
+    async def stop(self) -> None:
+        """Close everything."""
+        self._end_tasks()
+        lines = [*self.lines.values(), *self.client_lines.values()]
+        connections = [*self._guests, *(line.connection for line in lines if line.connection is not None)]
+        for connection in connections:
+            connection.close(CloseCode.SHUTDOWN, f"{self.id} is going down")
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        closing = [asyncio.ensure_future(connection.wait_closed()) for connection in connections]
+        if closing:
+            await asyncio.wait(closing, timeout=STOP_S)
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*closing)
+
+    def kill(self) -> None:
+        """Drop everything without a word, as a crash does."""
+        self._end_tasks()
+        for line in (*self.lines.values(), *self.client_lines.values()):
+            connection, line.connection = line.connection, None
+            if connection is not None:
+                connection.abort()
+        for guest in list(self._guests):
+            guest.abort()
+
+    def _end_tasks(self) -> None:
+        self._is_over = True
+        for task in self._tasks.values():
+            task.cancel()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._server is not None:
+            self._server.close()
+        for line in self.lines.values():
+            line.clear()
+
+    @property
+    def is_connected(self) -> bool:
+        """True if all links to neighbours are up."""
+        return all(link.is_up for link in self.node.links.values())
+
+    def set_shape(self, peer: BrokerId, shape: LinkShape) -> None:
+        """Change the rate or the delay of the link to a neighbour, in this direction."""
+        self.lines[peer].set_shape(shape)
+        self.carry_out()
+
+    # Driving the node.
+
+    def now_ms(self) -> float:
+        """Return the time, in the node's clock."""
+        return self._loop.time() * 1000.0
+
+    def received(self, peer: Peer, items: Sequence[Item]) -> None:
+        """Handle the items that arrived over a line."""
+        self.node.receive(peer, items, self.now_ms())
+        self.carry_out()
+
+    def capacity_changed(self, peer: Peer, *, is_writable: bool) -> None:
+        """Handle a connection that can carry nothing more for now, or can again."""
+        if is_writable:
+            self.node.resume(peer)
+            self.carry_out()
+        else:
+            self.node.pause(peer)
+
+    def carry_out(self) -> None:
+        """Do the work that the node asks for."""
+        node = self.node
+        while True:
+            self._fulfil(node.ready(self.now_ms()))
+            if not node.has_work or node is not self.node:
+                break
+        if self._observe is not None:
+            self._observe(self)
+
+    def _fulfil(self, ready: Ready) -> None:
+        for failure in ready.failures:
+            log.error("%s failed in handling %s", self.id, failure.peer, exc_info=failure.error)
+        for peer, items in ready.writes:
+            if isinstance(peer, BrokerId):
+                line = self.lines[peer]
+                line.write(items)  # type: ignore[arg-type]
+                if line.shaper.has_rate:
+                    line.serve()
+            elif peer in self.client_lines:
+                self.client_lines[peer].write(items)  # type: ignore[arg-type]
+        for close in ready.closes:
+            if isinstance(close.peer, BrokerId):
+                log.warning("%s closed its link to %s (%s): %s", self.id, close.peer, close.code, close.reason)
+            self._close(close.peer, close.code, close.reason, close.incarnation)
+        for peer in ready.silent:
+            silent = self._line(peer)
+            if silent is not None and silent.connection is not None:
+                silent.connection.abort()
+
+    def _close(self, peer: Peer, code: CloseCode, reason: str, incarnation: int) -> None:
+        line = self._line(peer)
+        if line is not None:
+            line.close(code, reason, incarnation)
+            self.lost_connection(peer, None)
+
+    def _line(self, peer: Peer) -> Line | None:
+        return self.lines.get(peer) if isinstance(peer, BrokerId) else self.client_lines.get(peer)
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.node.wake(self.now_ms())
+        self.carry_out()
+
+    # Connections.
+
+    def _accept(self) -> Connection:
+        connection = Connection(Greeter(self), CLIENT_LIMITS)
+        if self._is_over:
+            connection.abort()  # It was accepted while the listener was being closed.
+        else:
+            connection.expect_opening()
+            self._guests[connection] = None
+        return connection
+
+    def forget_guest(self, connection: Connection) -> None:
+        """Forget an accepted connection that has become that of a line, or has ended."""
+        self._guests.pop(connection, None)
+
+    def opening_for(self, other: str) -> Opening:
+        """Return the Opening of this broker."""
+        confirms = self._settings.routing.confirmations and not self._settings.routing.algorithm.is_tid
+        return Opening(Role.BROKER, str(self.id), self.overlay.scot.fingerprint, other, confirms=confirms)
+
+    def use_connection(self, connection: Connection, peer: BrokerId) -> None:
+        """Greet a neighbour over a connection that this server dialled."""
+        self.lines[peer].clear()
+        self.lines[peer].use(connection)
+        self.node.connect(peer, self.now_ms())
+        self.carry_out()
+
+    def admit_neighbour(self, connection: Connection, peer: BrokerId, hello: Hello) -> None:
+        """Greet a neighbour that dialled; of two with one name, the older one is fenced."""
+        known, line = self.node.incarnation_of(peer), self.lines[peer]
+        if hello.incarnation < known:
+            log.warning("%s fenced a connection of %s, which is older than the last one", self.id, peer)
+            connection.close(CloseCode.FENCED, _fencing(peer), known)
+            return
+        if known and hello.incarnation > known:
+            line.close(CloseCode.FENCED, _fencing(peer), hello.incarnation)
+        line.clear()
+        line.use(connection)
+        self.node.connect(peer, self.now_ms())
+        self.received(peer, [hello])
+
+    def admit_client(self, connection: Connection, opening: Opening, hello: Hello) -> None:
+        """Admit a client: one that comes back goes on where it was, any other begins a session."""
+        before = self.node.client_named(opening.sender)
+        client = self.node.admit(opening.sender, opening.overflow, hello, self.now_ms())
+        if client is None:
+            connection.close(CloseCode.NAME_TAKEN, f"another client of {self.id} is called {opening.sender}")
+            return
+        line = self.client_lines.get(client)
+        if line is None:
+            line = self.client_lines[client] = Line(self, client)
+        if before is not None and before != client:
+            self.client_lines.pop(before, None)
+        line.use(connection)
+        self.carry_out()
+
+    def lost_connection(self, peer: Peer, reason: PeerError | None) -> None:
+        """Handle the end of a connection: dial again, or let the grace period of a client begin."""
+        code = reason.code if isinstance(reason, ClosedByPeer) else ""
+        if isinstance(peer, ClientId):
+            self.client_lines.pop(peer, None)
+            self.node.disconnect(peer, self.now_ms(), has_left=code == CloseCode.DONE)
+            self.carry_out()
+            return
+        self.lines[peer].clear()
+        self.node.disconnect(peer, self.now_ms(), has_left=code == CloseCode.SHUTDOWN)
+        if reason is not None:
+            level = logging.INFO if code in (CloseCode.SHUTDOWN, CloseCode.REPLACED) else logging.WARNING
+            log.log(level, "%s lost its connection with %s: %s", self.id, peer, reason)
+        if isinstance(reason, ClosedByPeer) and code == CloseCode.FENCED:
+            self._on_fenced(reason)
+        if peer in self._gone:
+            self._gone[peer].set()
+        self.carry_out()
+
+    def _on_fenced(self, reason: ClosedByPeer) -> None:
+        """Stop, since a newer broker has this name; or, just after the start, become the newer one."""
+        if self._loop.time() - self._started_s > STARTING_S:
+            self.fenced = f"{self.id} is fenced: {reason.reason}"
+            log.error("%s", self.fenced)
+            self.kill()
+            return
+        log.warning("%s starts as a newer incarnation than %d, which was seen before", self.id, reason.incarnation)
+        self.node = self._make_node(max(reason.incarnation, self.incarnation) + 1)
+        for line in (*self.lines.values(), *self.client_lines.values()):
+            line.close(CloseCode.SHUTDOWN, f"{self.id} starts again")
+        self.client_lines.clear()
+        for peer, line in self.lines.items():
+            self.node.pace(peer, line.shaper.has_rate)
+            if peer in self._gone:
+                self._gone[peer].set()
+
+    def _note_failure(self, peer: BrokerId, address: Address, problem: str) -> None:
+        """Log why a neighbour cannot be reached, once per reason; it may just not be started yet."""
+        if self._failures.get(peer) != problem:
+            self._failures[peer] = problem
+            log.warning("%s cannot reach %s at %s: %s", self.id, peer, address, problem)
+
+    async def _keep_dialling(self, peer: BrokerId, address: Address) -> None:
+        """Keep a connection with a neighbour whenever that is possible."""
+        shortest_s, longest_s = BACKOFF_S
+        wait_s = shortest_s
+        while True:
+            self._gone[peer].clear()
+            if await self._dial(peer, address):
+                begin = self._loop.time()
+                await self._gone[peer].wait()
+                if self._loop.time() - begin > STEADY_S:
+                    wait_s = shortest_s
+            await asyncio.sleep(random.uniform(0.5, 1.0) * wait_s)
+            wait_s = min(longest_s, 2.0 * wait_s)
+
+    async def _dial(self, peer: BrokerId, address: Address) -> bool:
+        """Connect to a neighbour, and return whether it answered."""
+        caller = Caller(self, peer)
+        try:
+            async with asyncio.timeout(DIAL_S):
+                _, connection = await self._loop.create_connection(
+                    lambda: Connection(caller, BROKER_LIMITS), address.host, address.port
+                )
+        except OSError as error:  # TimeoutError is one
+            self._note_failure(peer, address, str(error.strerror or error or "it does not answer"))
+            return False
+        self._failures.pop(peer, None)
+        connection.expect_opening()
+        connection.send([self.opening_for(str(peer))])
+        try:
+            return await caller.answer
+        except asyncio.CancelledError:
+            connection.abort()  # The server is going down, and must not get another link.
+            raise
+
+
+async def all_at_rest(servers: Sequence[BrokerServer], timeout_s: float) -> bool:
+    """Wait until all servers are quiet at the same time, and return whether they are."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while not all(server.is_quiet for server in servers):
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(TICK_S / 4)
+    return True
+
+
+def _fencing(peer: BrokerId) -> str:
+    return f"a newer broker runs as {peer}; stop one of the two, then restart the other"
