@@ -29,7 +29,7 @@ from octopia.broker.messages import (
     UnsubscribeRequest,
 )
 from octopia.content import Disjunction, Filter, Operator, Predicate
-from octopia.experiments.collecting import no_collections
+from octopia.experiments.gc_pause import gc_paused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"subscriptions": options.subscriptions, "advertisements": options.advertisements}
     times: dict[str, list[float]] = {}
     intersecting = []
-    with no_collections():
+    with gc_paused():
         for number in range(options.requests):
             interest, offer = work.interest(), work.offer()
             intersecting.append(len(indexed.state.clt.intersected_by(interest)))

@@ -8,12 +8,12 @@ from small import BURST_STUDY
 
 from octopia.content import intersects
 from octopia.errors import UsageError
-from octopia.experiments.paper import finding, real
+from octopia.experiments.paper import results, socket_runs
 from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
-from octopia.experiments.paper.running import run_study, run_variants, stable_ms
+from octopia.experiments.paper.rows import SequenceRow
+from octopia.experiments.paper.socket_runs import ENOUGH, SHORT, UNKNOWN, run_really
 from octopia.experiments.paper.studies import Extent, read_study
-from octopia.experiments.paper.tables import SequenceRow
+from octopia.experiments.paper.study_runs import run_study, run_variants, stable_ms
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
 from octopia.playing.files import load_workload
@@ -83,8 +83,8 @@ def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypat
     place = "studies/burst/runs/traces"
     (kept,) = (run for run in bench.storage.names_in(place) if "static" in run)
     batches = []
-    look = finding._look
-    monkeypatch.setattr(finding, "_look", lambda *asked: batches.append(asked[2]) or look(*asked))
+    look = results._look
+    monkeypatch.setattr(results, "_look", lambda *asked: batches.append(asked[2]) or look(*asked))
     assert run_study(bench, study, "studies", SMALL) == ran
     assert batches == []
     # As if it had been run again, and taken longer.
@@ -103,9 +103,9 @@ def test_large_runs_are_looked_at_one_by_one(bench, burst, monkeypatch):
     for run in bench.storage.names_in(place):
         bench.storage.remove_file(f"{place}/{run}/found.json")
     sizes = []
-    look = finding._look
-    monkeypatch.setattr(finding, "_look", lambda *asked: sizes.append(len(asked[2])) or look(*asked))
-    monkeypatch.setattr(finding, "ROWS_AT_ONCE", 1)
+    look = results._look
+    monkeypatch.setattr(results, "_look", lambda *asked: sizes.append(len(asked[2])) or look(*asked))
+    monkeypatch.setattr(results, "ROWS_AT_ONCE", 1)
     assert run_study(bench, study, "studies", SMALL) == ran
     assert sizes == [1, 1]
 
@@ -148,7 +148,7 @@ def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, 
     assert static.simulated_delay_ms > 50
     assert static.publication_messages == static.simulated_messages
     # All is finished: asked again, it only reads.
-    monkeypatch.setattr(real, "play_on_brokers", None)
+    monkeypatch.setattr(socket_runs, "play_on_brokers", None)
     assert run_really(bench, study, tmp_path, SMALL) == ran
     # With other links they would be other runs.
     with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):

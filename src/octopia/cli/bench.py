@@ -17,8 +17,8 @@ from octopia.cli.topology import find_overlay
 from octopia.client.urls import VARIABLE
 from octopia.errors import NetworkError, UsageError
 from octopia.experiments.bench import Load, Result, run_load
-from octopia.experiments.calibrate import Calibration, Scale, calibrate_here
-from octopia.experiments.embedded import at_free_addresses, running, urls_of
+from octopia.experiments.calibration import Calibration, Scale, calibrate_here
+from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.overlay.files import Overlay, overlay_from_text
 from octopia.runtime.process import run_loop
 

@@ -58,7 +58,7 @@ def paper(
     prepare_report(out)
     # The page and the pictures are files of this machine, and so is the rest.
     with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
-        from octopia.experiments.paper.evaluation import Evaluation, evaluate
+        from octopia.experiments.paper.reproduction import Evaluation, evaluate
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market
 

@@ -20,7 +20,7 @@ from typing import Any
 from octopia.client import Client, Received, connect
 from octopia.content import Publication, Value
 from octopia.errors import UsageError
-from octopia.experiments.embedded import percentile
+from octopia.experiments.local_overlay import percentile
 
 PROGRESS_S = 0.1
 SILENCE_S = 10.0

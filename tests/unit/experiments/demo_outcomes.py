@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy
 
+from octopia.experiments.demo.comparison import Audit, Outcome, Side
 from octopia.experiments.demo.delays import Delays, delays_of
 from octopia.experiments.demo.plan import DEMO
-from octopia.experiments.demo.running import Audit, Outcome, Side
-from octopia.experiments.networked import CpuUse, NetworkRun
+from octopia.experiments.network_runs import CpuUse, NetworkRun
 from octopia.experiments.slow_links import slow_links
 from octopia.ids import BrokerId
 

@@ -7,10 +7,8 @@ import pytest
 
 from octopia.errors import InvalidData
 from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours, Verdict, judge, verdict_of
-from octopia.experiments.paper.comparing import percent
-from octopia.experiments.paper.judging import Judged
-from octopia.experiments.paper.sizes import sizes_of
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.comparisons import percent
+from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
     DeliveryRow,
@@ -19,6 +17,8 @@ from octopia.experiments.paper.tables import (
     SubscriberRow,
     Tables,
 )
+from octopia.experiments.paper.sizes import sizes_of
+from octopia.experiments.paper.verdicts import Judged
 
 PUBLISHERS = (
     PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0, 0.0),

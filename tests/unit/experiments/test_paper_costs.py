@@ -14,7 +14,7 @@ from octopia.content import matches, parse_filter
 from octopia.errors import InvariantBroken, UsageError
 from octopia.experiments.paper import costs
 from octopia.experiments.paper.costs import Measuring, Pass, check_stops, congested, measure_costs, sample
-from octopia.experiments.paper.replaying import Stop, replay
+from octopia.experiments.paper.replay import Stop, replay
 from octopia.experiments.paper.visits import Played, play_for_visits
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text

@@ -6,7 +6,7 @@ import pytest
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import draw_all
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     ALGORITHMS,
     BurstRow,
     CostRow,

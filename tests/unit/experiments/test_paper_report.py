@@ -9,7 +9,7 @@ import pytest
 from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.report import without_clock, write_report
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     ALGORITHMS,
     AuditRow,
     BurstRow,

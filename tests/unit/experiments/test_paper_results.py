@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from octopia.experiments.paper.evaluation import Results
-from octopia.experiments.paper.tables import AuditRow, BurstRow, CostRow, SensitivityRow, SequenceRow, Tables
+from octopia.experiments.paper.reproduction import Results
+from octopia.experiments.paper.rows import AuditRow, BurstRow, CostRow, SensitivityRow, SequenceRow, Tables
 
 
 def burst(rate: int, seed: int, delay_ms: float = 1.0) -> BurstRow:

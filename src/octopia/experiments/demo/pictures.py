@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octopia.experiments.charting import INK, LOOKS, drawing, frame, save
-from octopia.experiments.demo.running import Outcome, Side
+from octopia.experiments.charts import INK, LOOKS, drawing, frame, save
+from octopia.experiments.demo.comparison import Outcome, Side
 from octopia.experiments.page import Picture
 from octopia.overlay.drawing import Callouts, draw
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from octopia.experiments.demo.comparison import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.demo.pictures import Pictures
-from octopia.experiments.demo.running import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.page import (
     Block,
     Commands,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from octopia.experiments.paper.comparing import (
+from octopia.experiments.paper.comparisons import (
     Ours,
     change,
     is_less,
@@ -23,8 +23,7 @@ from octopia.experiments.paper.comparing import (
     shrinking_s,
     times,
 )
-from octopia.experiments.paper.judging import Claim, Measure, Verdict, judge, verdict_of
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     DYNAMIC,
     OCTOPIA,
     STATIC,
@@ -34,6 +33,7 @@ from octopia.experiments.paper.tables import (
     PublisherRow,
     Tables,
 )
+from octopia.experiments.paper.verdicts import Claim, Measure, Verdict, judge, verdict_of
 
 __all__ = ["CLAIMS", "Claim", "Measure", "Ours", "Verdict", "judge", "verdict_of"]
 

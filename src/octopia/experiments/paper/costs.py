@@ -21,9 +21,9 @@ from statistics import median
 
 from octopia.broker import Verdict
 from octopia.errors import UsageError
-from octopia.experiments.collecting import no_collections
-from octopia.experiments.paper.replaying import Step, Stop, replay
-from octopia.experiments.paper.tables import CostRow
+from octopia.experiments.gc_pause import gc_paused
+from octopia.experiments.paper.replay import Step, Stop, replay
+from octopia.experiments.paper.rows import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
 from octopia.playing.files import Workload
 from octopia.settings import Algorithm
@@ -107,7 +107,7 @@ def measure_costs(
         systems[is_tid] = played, stops
     contenders = [_contender(algorithm, *systems[algorithm.is_tid]) for algorithm in algorithms]
     draw = random.Random(measuring.seed)
-    with no_collections():
+    with gc_paused():
         rounds = [_round(contenders, draw) for _ in range(measuring.rounds)]
     return [_row(workload, each, costs) for each, costs in zip(contenders, zip(*rounds, strict=True), strict=True)]
 

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from octopia.experiments.charting import drawing, frame, save
-from octopia.experiments.paper.charting import draw_bars, draw_curves, draw_lines
+from octopia.experiments.charts import drawing, frame, save
+from octopia.experiments.paper.plots import draw_bars, draw_curves, draw_lines
+from octopia.experiments.paper.rows import Run, Tables
 from octopia.experiments.paper.sizes import rate_text
-from octopia.experiments.paper.tables import Run, Tables
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from octopia.experiments.page import (
     without_clock,
 )
 from octopia.experiments.paper.figures import FigureFile
-from octopia.experiments.paper.judging import RULE, Claim, Judged, Measure, Verdict, judge
-from octopia.experiments.paper.ordering import APART, orderings
+from octopia.experiments.paper.rankings import APART, orderings
+from octopia.experiments.paper.rows import AS_ASSUMED, AuditRow, BurstRow, RealRow, SensitivityRow, Tables
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
-from octopia.experiments.paper.tables import AS_ASSUMED, AuditRow, BurstRow, RealRow, SensitivityRow, Tables
+from octopia.experiments.paper.verdicts import RULE, Claim, Judged, Measure, Verdict, judge
 
 __all__ = ["CLOCK_KEYS", "write_report", "without_clock"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octopia.experiments.paper.comparing import (
+from octopia.experiments.paper.comparisons import (
     Compute,
     change,
     ratio,
@@ -19,9 +19,7 @@ from octopia.experiments.paper.comparing import (
     shares,
 )
 from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.running import run_variants
-from octopia.experiments.paper.studies import Extent, Study, load_study
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     AS_ASSUMED,
     DYNAMIC,
     OCTOPIA,
@@ -31,6 +29,8 @@ from octopia.experiments.paper.tables import (
     TID_STATIC,
     SensitivityRow,
 )
+from octopia.experiments.paper.studies import Extent, Study, load_study
+from octopia.experiments.paper.study_runs import run_variants
 from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:

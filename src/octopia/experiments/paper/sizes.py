@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from octopia.experiments.paper.tables import Tables, key_of
+from octopia.experiments.paper.rows import Tables, key_of
 
 NOT_RUN = "not run"
 DELIVERY_PUBLICATIONS = 10_000

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from octopia.experiments.paper.tables import Run, SequenceRow, Tables, key_of, side_of
+from octopia.experiments.paper.rows import Run, SequenceRow, Tables, key_of, side_of
 
 SAME_DELAY = 0.01
 """Two runs perform the same if their mean delays differ by less than this share of the larger."""

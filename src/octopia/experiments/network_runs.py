@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from octopia.errors import UsageError
-from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running
+from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running
 from octopia.overlay.files import Overlay
 from octopia.playing.files import load_workload
 from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network

@@ -23,9 +23,9 @@ import math
 from collections.abc import Sequence
 from typing import assert_never
 
-from octopia.experiments.paper.comparing import Compute, Ours
+from octopia.experiments.paper.comparisons import Compute, Ours
+from octopia.experiments.paper.rows import Tables
 from octopia.experiments.paper.sizes import sizes_of
-from octopia.experiments.paper.tables import Tables
 
 FACTOR = 1.5
 POINTS = 0.1

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from octopia.experiments.paper.tables import RealRow
+from octopia.experiments.paper.rows import RealRow
 
 APART = 0.1
 """Two delays are apart if they differ by more than this share of the larger; others are too close to call."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from octopia.experiments.charting import INK, LOOKS, scale_up
-from octopia.experiments.paper.tables import (
+from octopia.experiments.charts import INK, LOOKS, scale_up
+from octopia.experiments.paper.rows import (
     ALGORITHMS,
     DYNAMIC,
     SYSTEMS,

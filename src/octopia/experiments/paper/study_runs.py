@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 
 from octopia.errors import JobFailed
-from octopia.experiments.paper.comparing import CALM_MS
-from octopia.experiments.paper.finding import Found, audit, find
+from octopia.experiments.paper.comparisons import CALM_MS
 from octopia.experiments.paper.names import Name
-from octopia.experiments.paper.studies import Point, Study
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.results import Found, audit, find
+from octopia.experiments.paper.rows import (
     OCTOPIA,
     TID,
     AuditRow,
@@ -30,6 +29,7 @@ from octopia.experiments.paper.tables import (
     SubscriberRow,
     Tables,
 )
+from octopia.experiments.paper.studies import Point, Study
 from octopia.playing.files import MANIFEST
 from octopia.playing.provenance import UNKNOWN
 from octopia.playing.runs import MANIFEST as RUN

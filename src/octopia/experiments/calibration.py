@@ -24,7 +24,7 @@ from typing import Any
 from octopia.content import Publication, parse_filter
 from octopia.errors import NetworkError
 from octopia.experiments.bench import Load, Result, run_load
-from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running, urls_of
+from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running, urls_of
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text

@@ -20,13 +20,8 @@ from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.figures import draw_all
 from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.real import run_really
 from octopia.experiments.paper.report import write_report
-from octopia.experiments.paper.running import run_study
-from octopia.experiments.paper.sensitivity import vary
-from octopia.experiments.paper.sizes import some
-from octopia.experiments.paper.studies import Extent, Study, load_study
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     AuditRow,
     CostRow,
     Tables,
@@ -36,6 +31,11 @@ from octopia.experiments.paper.tables import (
     write_csv,
     write_tables,
 )
+from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.sizes import some
+from octopia.experiments.paper.socket_runs import run_really
+from octopia.experiments.paper.studies import Extent, Study, load_study
+from octopia.experiments.paper.study_runs import run_study
 from octopia.playing.files import load_workload
 from octopia.playing.provenance import commit, describe_machine
 from octopia.settings import Algorithm

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from octopia.errors import JobFailed
-from octopia.experiments.networked import play_on_brokers
-from octopia.experiments.paper.running import make_point, plan, run_audits
+from octopia.experiments.network_runs import play_on_brokers
+from octopia.experiments.paper.rows import AuditRow, RealRow
 from octopia.experiments.paper.studies import Point, Study
-from octopia.experiments.paper.tables import AuditRow, RealRow
+from octopia.experiments.paper.study_runs import make_point, plan, run_audits
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.playing.runs import TRACES, RunSpec
 from octopia.simulator.profiles import UNIT, write_profile

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.demo.delays import Delays, read_delays
 from octopia.experiments.demo.plan import Plan
-from octopia.experiments.networked import NetworkRun, play_on_brokers
+from octopia.experiments.network_runs import NetworkRun, play_on_brokers
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link

@@ -2,8 +2,8 @@
 
 import pytest
 
-from octopia.experiments.paper.ordering import orderings
-from octopia.experiments.paper.tables import RealRow
+from octopia.experiments.paper.rankings import orderings
+from octopia.experiments.paper.rows import RealRow
 
 
 def row(algorithm: str, real_ms: float, simulated_ms: float, study: str = "burst", seed: int = 0) -> RealRow:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from octopia.errors import InvalidData
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
     DeliveryRow,
