@@ -67,7 +67,7 @@ def _print(outcome: Outcome, page: Path) -> None:
         table.add_row(*row)
     screen.print(table)
     for side in outcome.sides:
-        screen.print(f"audit of {side.run.algorithm} routing: {side.audit} of {side.audit.owed:,} deliveries")
+        screen.print(f"audit of {side.run.algorithm} routing: {side.audit.faults} of {side.audit.owed:,} deliveries")
     if outcome.is_short:
         screen.print(SHORT)
     screen.print(f"the report is in {page} and {page.with_suffix('.md')}: open it in a browser")

@@ -10,7 +10,7 @@ import typer
 from octopia.cli.output import console
 from octopia.cli.spark import Master, Remote, Ui, bench, prepare_report
 from octopia.errors import JobFailed, UsageError
-from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.names import Scale, StudyName
 
 EXAMPLES = """Examples:
 
@@ -27,7 +27,7 @@ octopia paper --scale paper --bars prices.parquet --master spark://machine:7077
 
 
 def paper(
-    study: Annotated[Name | None, typer.Argument(help="Only this study; by default all of them.")] = None,
+    study: Annotated[StudyName | None, typer.Argument(help="Only this study; by default all of them.")] = None,
     scale: Annotated[Scale, typer.Option(help="How large.")] = Scale.LAPTOP,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder for everything; by default out/paper/SCALE.")
@@ -52,19 +52,19 @@ def paper(
     """
     if value and study is None:
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
-    if real and study in (Name.PUBLISHERS, Name.SUBSCRIBERS):
+    if real and study in (StudyName.PUBLISHERS, StudyName.SUBSCRIBERS):
         raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
     out = out or Path("out/paper") / scale
     prepare_report(out)
     # The page and the pictures are files of this machine, and so is the rest.
     with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
-        from octopia.experiments.paper.reproduction import Evaluation, evaluate
+        from octopia.experiments.paper.reproduction import Reproduction, reproduce
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market
 
         market = Market(None if bars is None else str(bars.absolute()))
-        names = list(Name) if study is None else [study]
-        done = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
+        names = list(StudyName) if study is None else [study]
+        done = reproduce(work, Reproduction(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
     page = done.page
     console().print(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
     if done.failed:

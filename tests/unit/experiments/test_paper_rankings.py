@@ -1,13 +1,17 @@
-"""Whether the simulator and real brokers put algorithms in the same order."""
+"""The order of algorithms, in the simulator and on real brokers."""
 
 import pytest
 
-from octopia.experiments.paper.rankings import orderings
-from octopia.experiments.paper.rows import RealRow
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.rankings import rankings
+from octopia.experiments.paper.rows import CpuSupply, RealRow
+from octopia.settings import Algorithm
+
+STATIC, DYNAMIC, TID_STATIC, _ = Algorithm
 
 
-def row(algorithm: str, real_ms: float, simulated_ms: float, study: str = "burst", seed: int = 0) -> RealRow:
-    return RealRow(study, algorithm, seed, 100, 50, 3.0, real_ms, 1.0, 400, simulated_ms, 400, 0.4, "enough")
+def row(algorithm: Algorithm, real_ms: float, simulated_ms: float, study=StudyName.BURST, seed: int = 0) -> RealRow:
+    return RealRow(study, algorithm, seed, 100, 50, 3.0, real_ms, 1.0, 400, simulated_ms, 400, 0.4, CpuSupply.ENOUGH)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +25,12 @@ def row(algorithm: str, real_ms: float, simulated_ms: float, study: str = "burst
     ],
 )
 def test_a_pair_is_judged_by_both(real_ms, simulated_ms, verdict):
-    rows = [row("static", real_ms[0], simulated_ms[0]), row("dynamic", real_ms[1], simulated_ms[1])]
-    (ordering,) = orderings(rows)
-    assert (ordering.pair, ordering.verdict) == (("static", "dynamic"), verdict)
+    rows = [row(STATIC, real_ms[0], simulated_ms[0]), row(DYNAMIC, real_ms[1], simulated_ms[1])]
+    (ranking,) = rankings(rows)
+    assert (ranking.pair, ranking.verdict) == ((STATIC, DYNAMIC), verdict)
 
 
 def test_only_runs_of_the_same_study_and_seed_are_compared():
-    rows = [row("static", 1, 1), row("dynamic", 1, 1, seed=1), row("tid-static", 1, 1, study="delivery")]
-    assert orderings(rows) == []
-    assert len(orderings([row(name, 1, 1) for name in ("static", "dynamic", "tid-static", "tid-dynamic")])) == 6
+    rows = [row(STATIC, 1, 1), row(DYNAMIC, 1, 1, seed=1), row(TID_STATIC, 1, 1, study=StudyName.DELIVERY)]
+    assert rankings(rows) == []
+    assert len(rankings([row(name, 1, 1) for name in Algorithm])) == 6

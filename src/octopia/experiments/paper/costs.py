@@ -183,7 +183,7 @@ def _seconds(steps: Sequence[Step]) -> float:
 def _row(workload: Workload, contender: Contender, costs: Sequence[Costs]) -> CostRow:
     return CostRow(
         subscribers=len(workload.subscriptions),
-        algorithm=contender.algorithm.value,
+        algorithm=contender.algorithm,
         publications=contender.played.publications,
         match_us=median(each.match_us for each in costs),
         select_us=median(each.select_us for each in costs),

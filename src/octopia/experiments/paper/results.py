@@ -1,22 +1,25 @@
-"""What the traces of a study's runs tell: found by Spark once, and kept beside the runs.
+"""The results of a study's runs: rows that Spark finds in their traces, kept beside the runs.
 
-At full size a run has tens of millions of rows. So runs are looked at a few at a time, and what was found of each is
-kept in its folder; what the audit of a workload's runs found is kept with the workload. A study that is stopped goes on
-where it was.
+At full size a trace has tens of millions of rows. So Spark summarises a few runs at a time, the rows of each run are
+kept in its folder, and those of an audit in the folder of the workload. A study that was stopped continues where it
+was.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, assert_never
 
-from octopia.experiments.paper.names import Name
+import msgspec
+
+from octopia.experiments.audits import AuditRow, audit_rows
+from octopia.experiments.paper.measurements import burst_rows, delivery_row, publisher_row, subscriber_row
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.rows import Row, Tables, tables_of
 from octopia.experiments.paper.sizes import some
-from octopia.experiments.paper.studies import Study
+from octopia.experiments.paper.studies import PlannedRun, Study
 from octopia.playing.files import count_rows
 from octopia.playing.runs import MANIFEST, TRACE
 
@@ -24,109 +27,100 @@ if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench
 
 ROWS_AT_ONCE = 100_000_000
-"""So many rows of traces are looked at together, or one run if it has more: Spark sorts all of them."""
-_FOUND = "found.json"
-_AUDITED = "audit.json"
+"""The most rows of traces that are summarised together, since Spark sorts them; a larger run is summarised alone."""
+KEPT = "rows.json"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    """What the trace of a run tells: numbers by name, and for a burst all delays in sequence."""
+class Kept(msgspec.Struct, frozen=True):
+    """Rows with a digest of the runs and settings that they were found with."""
 
-    values: dict[str, Any]
-    sequence: Sequence[dict[str, Any]] = ()
+    digest: str
+    rows: Tables
 
 
-def find(bench: Bench, study: Study, folders: Mapping[str, str]) -> dict[str, Found]:
-    """Return what is found of each run of a study; the runs are given with their folders."""
-    asked = {run: _question(bench, study, folder) for run, folder in folders.items()}
-    found: dict[str, Found] = {}
-    for run, folder in folders.items():
-        answer = _recall(bench, f"{folder}/{_FOUND}", asked[run])
-        if answer is not None:
-            found[run] = Found(**answer)
-    left = {run: folder for run, folder in folders.items() if run not in found}
-    for batch in _batches(bench, left):
-        with bench.stages.stage(f"looking at {some(len(batch), 'run')}"):
-            looked_at = _look(bench, study, batch)
-        for run, folder in batch.items():
-            found[run] = looked_at[run]
-            _remember(bench, f"{folder}/{_FOUND}", asked[run], dataclasses.asdict(found[run]))
+def find_rows(bench: Bench, study: Study, runs: Mapping[str, PlannedRun]) -> dict[str, Tables]:
+    """Return the rows of each run; the runs are given by their folders."""
+    digests = {folder: _digest(bench, [folder], study.name, str(study.deliveries_a_point)) for folder in runs}
+    kept = {folder: _recall(bench, folder, digest) for folder, digest in digests.items()}
+    found = {folder: rows for folder, rows in kept.items() if rows is not None}
+    for batch in _batches(bench, [folder for folder in runs if folder not in found]):
+        with bench.stages.stage(f"summarising {some(len(batch), 'run')}"):
+            summarised = _summarise(bench, study, {folder: runs[folder] for folder in batch})
+        for folder, rows in summarised.items():
+            found[folder] = tables_of(rows)
+            _keep(bench, folder, digests[folder], found[folder])
     return found
 
 
-def audit(bench: Bench, workload: str, folders: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return what the audit of all runs of a workload finds, by run; a list of the faults lies with the workload."""
+def audit(bench: Bench, workload: str, folders: Iterable[str]) -> tuple[AuditRow, ...]:
+    """Audit all runs of a workload; a list of the faults is written to the folder of the workload."""
     from octopia.pipeline.jobs import audit_runs
 
-    asked = {run: _digest(bench, folder) for run, folder in folders.items()}
-    kept = _recall(bench, f"{workload}/{_AUDITED}", asked)
+    traces = list(folders)
+    digest = _digest(bench, traces)
+    kept = _recall(bench, workload, digest)
     if kept is None:
-        rows = audit_runs(bench, list(folders.values()), workload, f"{workload}/faults")
-        kept = {row["run_id"]: row for row in rows}
-        _remember(bench, f"{workload}/{_AUDITED}", asked, kept)
-    return kept
+        kept = Tables(audits=audit_rows(audit_runs(bench, traces, workload, f"{workload}/faults")))
+        _keep(bench, workload, digest, kept)
+    return kept.audits
 
 
-def _look(bench: Bench, study: Study, folders: Mapping[str, str]) -> dict[str, Found]:
+def _summarise(bench: Bench, study: Study, runs: Mapping[str, PlannedRun]) -> dict[str, list[Row]]:
     from octopia.pipeline import summaries
 
-    traces = list(folders.values())
+    traces, ids = list(runs), {folder: each.run.run_id for folder, each in runs.items()}
     match study.name:
-        case Name.PUBLISHERS | Name.SUBSCRIBERS:
-            found = summaries.spreading(bench, traces, study.brokers)
-        case Name.DELIVERY:
-            found = summaries.delivering(bench, traces)
-        case Name.BURST:
-            found, sequence = summaries.bursting(bench, traces, study.deliveries_a_point)
-            for run, folder in folders.items():
-                # How long it took by the clock, as it noted itself.
-                found[run]["seconds"] = float(bench.storage.read_json(f"{folder}/{MANIFEST}")["seconds"])
-            by_run = {run: list(rows) for run, rows in itertools.groupby(sequence, lambda row: str(row["run_id"]))}
-            return {run: Found(values, by_run.get(run, [])) for run, values in found.items()}
+        case StudyName.PUBLISHERS:
+            setups = summaries.summarise_setup(bench, traces, study.brokers)
+            return {folder: [publisher_row(each, setups[ids[folder]])] for folder, each in runs.items()}
+        case StudyName.SUBSCRIBERS:
+            setups = summaries.summarise_setup(bench, traces, study.brokers)
+            return {folder: [subscriber_row(each, setups[ids[folder]])] for folder, each in runs.items()}
+        case StudyName.DELIVERY:
+            deliveries = summaries.summarise_deliveries(bench, traces)
+            return {folder: [delivery_row(each, deliveries[ids[folder]])] for folder, each in runs.items()}
+        case StudyName.BURST:
+            bursts = summaries.summarise_bursts(bench, traces, study.deliveries_a_point)
+            seconds = {folder: float(bench.storage.read_json(f"{folder}/{MANIFEST}")["seconds"]) for folder in runs}
+            return {
+                folder: list(burst_rows(each, bursts[ids[folder]], seconds[folder])) for folder, each in runs.items()
+            }
         case _:
             assert_never(study.name)
-    return {run: Found(values) for run, values in found.items()}
 
 
-def _batches(bench: Bench, folders: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Divide runs, in their order, so that none but a single one has more rows than are looked at together."""
-    batch: dict[str, str] = {}
+def _batches(bench: Bench, folders: Iterable[str]) -> Iterator[list[str]]:
+    """Divide runs, in order, into batches of at most ``ROWS_AT_ONCE`` rows, or of one run."""
+    batch: list[str] = []
     rows = 0
-    for run, folder in folders.items():
+    for folder in folders:
         more = count_rows(bench.storage.path(f"{folder}/{TRACE}"))
         if batch and rows + more > ROWS_AT_ONCE:
             yield batch
-            batch, rows = {}, 0
-        batch[run] = folder
+            batch, rows = [], 0
+        batch.append(folder)
         rows += more
     if batch:
         yield batch
 
 
-# What was found is kept with what was asked, and of which run: one that was run again is looked at again.
+def _digest(bench: Bench, folders: Iterable[str], *settings: str) -> str:
+    """Return a digest of finished runs; it changes if one is run again, because a run notes its duration."""
+    runs = [bench.storage.read_json(f"{folder}/{MANIFEST}") for folder in folders]
+    return hashlib.sha256(json.dumps([runs, settings], sort_keys=True).encode()).hexdigest()
 
 
-def _question(bench: Bench, study: Study, folder: str) -> dict[str, Any]:
-    return {
-        "study": study.name.value,
-        "deliveries_a_point": study.deliveries_a_point,
-        "run": _digest(bench, folder),
-    }
-
-
-def _digest(bench: Bench, folder: str) -> str:
-    """Return what tells a finished run from all others, and from itself run again: it noted how long it took."""
-    noted = bench.storage.read_json(f"{folder}/{MANIFEST}")
-    return hashlib.sha256(json.dumps(noted, sort_keys=True).encode()).hexdigest()
-
-
-def _recall(bench: Bench, name: str, question: Mapping[str, Any]) -> dict[str, Any] | None:
-    if not bench.storage.exists(name):
+def _recall(bench: Bench, folder: str, digest: str) -> Tables | None:
+    """Return the rows kept in a folder; none if they are of other runs, or of code with other columns."""
+    path = f"{folder}/{KEPT}"
+    if not bench.storage.exists(path):
         return None
-    kept = bench.storage.read_json(name)
-    return kept["found"] if kept["asked"] == question else None
+    try:
+        kept = msgspec.convert(bench.storage.read_json(path), Kept)
+    except msgspec.ValidationError:
+        return None
+    return kept.rows if kept.digest == digest else None
 
 
-def _remember(bench: Bench, name: str, question: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-    bench.storage.write_json(name, {"asked": question, "found": answer})
+def _keep(bench: Bench, folder: str, digest: str, rows: Tables) -> None:
+    bench.storage.write_json(f"{folder}/{KEPT}", msgspec.to_builtins(Kept(digest, rows)))

@@ -1,48 +1,45 @@
-"""The tables that the studies of the paper's evaluation produce, and their CSV files.
+"""The rows of the evaluation's tables, one type per table.
 
-A row is one run, or one point of it. Delays are means in virtual time; what a clock measured says so. Messages
-went over links between brokers, and are those of the kind that the study is about. A table may be empty: that study was
-not run.
+Rows are made when the trace of a run is summarised. Everything after that reads them: CSV files, claims, figures and
+the report. A row is one run, or one point of it. Delays are means in virtual time unless the field says otherwise.
+Messages are those between brokers, of the kind that the study is about. The table of a study that was not run is empty.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
+import enum
+import itertools
 import typing
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, assert_never
 
-from octopia.errors import InvalidData
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.paper.names import StudyName, System
+from octopia.settings import Algorithm
 
-OCTOPIA = "OctopiA"
-TID = "TID"
-STATIC = "static"
-DYNAMIC = "dynamic"
-TID_STATIC = "tid-static"
-TID_DYNAMIC = "tid-dynamic"
-SYSTEMS = (OCTOPIA, TID)
-ALGORITHMS = (STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC)
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
-_PLACES = 6
+Side = System | Algorithm
+"""One side of a comparison."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublisherRow:
-    """One run of the publisher study; ``table_size_mean`` is of the CLTs or SRTs of all brokers."""
+    """One run of the publisher study; ``table_size_mean`` is over the CLTs or SRTs of all brokers."""
 
     publishers: int
-    system: str
+    system: System
     seed: int
     advertisements: int
     advertisement_delay_ms: float
     table_size_mean: float
     advertisement_messages: int
     confirmation_messages: int
-    """Which tell clients that what they issued is in force; the paper has none."""
+    """Messages that tell clients that a request is in force; the paper has none."""
     duplicate_share: float
-    """Of the advertisement messages, those that were discarded: 0 to 1."""
+    """The share of advertisement messages that were discarded as duplicates, from 0 to 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,13 +47,13 @@ class SubscriberRow:
     """One run of the subscriber study."""
 
     subscribers: int
-    system: str
+    system: System
     seed: int
     subscriptions: int
     subscription_delay_ms: float
     prt_size_mean: float
     subscription_messages: int
-    """With those that set bits of cluster index vectors."""
+    """Includes the messages that set bits of cluster index vectors."""
     confirmation_messages: int
 
 
@@ -65,7 +62,7 @@ class DeliveryRow:
     """One run of the delivery study, in which dynamic routing is forced onto static paths."""
 
     subscribers: int
-    algorithm: str
+    algorithm: Algorithm
     seed: int
     publications: int
     deliveries: int
@@ -75,24 +72,24 @@ class DeliveryRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CostRow:
-    """What a publication costs at one broker, on average, in the real code and by the clock of the machine."""
+    """The mean cost of a publication at one broker: the real code, measured by the clock of the machine."""
 
     subscribers: int
-    algorithm: str
+    algorithm: Algorithm
     publications: int
     match_us: float
-    """To find the matching subscriptions."""
+    """The time to find the matching subscriptions."""
     select_us: float
-    """To choose links while all links of the broker are free."""
+    """The time to choose links while all links of the broker are free."""
     select_congested_us: float
-    """To choose links while all links of the broker are congested."""
+    """The time to choose links while all links of the broker are congested."""
     visits_each: float
-    """How many brokers a publication visits, on average."""
+    """The mean number of brokers that a publication visits."""
 
     @property
     def path_selection_us(self) -> float:
-        """The time to select paths when it matters: dynamic routing selects when links are congested."""
-        return self.select_congested_us if self.algorithm in (DYNAMIC, TID_DYNAMIC) else self.select_us
+        """The time to select paths in the case that matters: dynamic routing selects when links are congested."""
+        return self.select_congested_us if self.algorithm.is_dynamic else self.select_us
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,66 +97,73 @@ class BurstRow:
     """One run of the burst study."""
 
     rate_per_minute: int
-    algorithm: str
+    algorithm: Algorithm
     seed: int
     publications: int
-    """Of all publishers, the bursty one and the others."""
+    """The publications of the bursty publisher and of all others."""
     deliveries: int
     publication_delay_ms: float
     share_below_1s: float
     stable_ms: float | None
-    """From the start of the burst until delays are normal again; none if they never were."""
+    """The time from the start of the burst until delays are normal again; none if they never were."""
     queue_length_mean: float
-    """Of the output queues of all links between brokers, from the start of the burst to the last delivery."""
+    """The mean over the output queues of all links between brokers, from the start of the burst on."""
     publication_messages: int
     shrinking_ms: float | None
-    """How long, until delays were normal again, the longest queue was getting shorter (CE < 1)."""
+    """The time, before delays were normal again, in which the longest queue was getting shorter (CE < 1)."""
     seconds: float
-    """How long the run took, by the clock of the machine."""
+    """The duration of the run by the clock of the machine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SequenceRow:
-    """The longest delay among some thousand deliveries in sequence; a point in the paper's Figs. 17 to 20."""
+    """The longest delay among some thousand consecutive deliveries: a point in the paper's Figs. 17 to 20."""
 
     rate_per_minute: int
-    algorithm: str
+    algorithm: Algorithm
     seed: int
     sequence: int
     delay_ms_max: float
     time_ms: float
-    """When the last of them was delivered, since the start of the burst."""
+    """The time of the last of these deliveries, from the start of the burst."""
+
+
+class CpuSupply(enum.StrEnum):
+    """The supply of CPU time in a run: where it was short, the CPUs may have been the bottleneck."""
+
+    ENOUGH = "enough"
+    SHORT = "short"
+    UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RealRow:
     """One run over real sockets, by the clock, and the same workload in virtual time."""
 
-    study: str
-    algorithm: str
+    study: StudyName
+    algorithm: Algorithm
     seed: int
     publications: int
     deliveries: int
     offered: float
-    """How many times what slow links carry was offered to them; 0 if no link was slow."""
+    """The load on slow links, in multiples of their rate; 0 if no link was slow."""
     publication_delay_ms: float
     share_below_1s: float
     publication_messages: int
     simulated_delay_ms: float
     simulated_messages: int
     processors_used: float
-    """Of all processors of the machine, by brokers and clients, mean: 0 to 1."""
-    processors: str
-    """Whether there were ``enough``, or they were ``short`` and may have been the bottleneck; else ``unknown``."""
+    """The mean share of all CPUs that brokers and clients used, from 0 to 1."""
+    processors: CpuSupply
 
 
 AS_ASSUMED = "all"
-"""The parameter of rows in which nothing is changed."""
+"""The parameter of rows in which no assumption is changed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SensitivityRow:
-    """What one of our results becomes when one assumption of the cost model is changed."""
+    """One of our results after one assumption of the cost model was changed."""
 
     parameter: str
     value: str
@@ -167,25 +171,15 @@ class SensitivityRow:
     result: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuditRow:
-    """What the audit of one run found."""
-
-    run: str
-    deliveries: int
-    missing: int
-    unwanted: int
-    duplicate: int
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every delivery came exactly once, and to those that wanted it."""
-        return not (self.missing or self.unwanted or self.duplicate)
+RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
+"""The rows that claims compare."""
+Row = RunRow | RealRow | SensitivityRow | AuditRow
+R = TypeVar("R", bound=Row)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tables:
-    """The results of all studies."""
+    """All results of an evaluation, or those of a part of it."""
 
     publishers: tuple[PublisherRow, ...] = ()
     subscribers: tuple[SubscriberRow, ...] = ()
@@ -195,35 +189,43 @@ class Tables:
     sequences: tuple[SequenceRow, ...] = ()
     real: tuple[RealRow, ...] = ()
     sensitivity: tuple[SensitivityRow, ...] = ()
+    audits: tuple[AuditRow, ...] = ()
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield all rows, table by table."""
+        return itertools.chain.from_iterable(self.of(row_type) for row_type in TABLES)
+
+    def of(self, row_type: type[R]) -> tuple[R, ...]:
+        """Return the table with rows of this type."""
+        rows: tuple[R, ...] = getattr(self, TABLES[row_type])
+        return rows
+
+    def updated(self, newer: Iterable[Row]) -> Tables:
+        """Return the tables with newer rows in place of those of the same group."""
+        added = list(newer)
+        replaced = {(type(row), group_of(row)) for row in added}
+        return tables_of([*(row for row in self if (type(row), group_of(row)) not in replaced), *added])
 
 
-_ROWS: dict[str, type[Any]] = {
-    "publishers": PublisherRow,
-    "subscribers": SubscriberRow,
-    "delivery": DeliveryRow,
-    "costs": CostRow,
-    "bursts": BurstRow,
-    "sequences": SequenceRow,
-    "real": RealRow,
-    "sensitivity": SensitivityRow,
-}
-
-R = TypeVar("R")
-Run = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
+TABLES: dict[type[Any], str] = {typing.get_args(rows)[0]: name for name, rows in typing.get_type_hints(Tables).items()}
+"""The name of the table of each type of row."""
 
 
-def side_of(row: Run) -> str:
+def tables_of(rows: Iterable[Row]) -> Tables:
+    """Put rows into their tables, in order."""
+    tables: dict[str, Any] = {}
+    for row in rows:
+        tables.setdefault(TABLES[type(row)], []).append(row)
+    return Tables(**{name: tuple(each) for name, each in tables.items()})
+
+
+def side_of(row: RunRow) -> Side:
     """Return the system or the algorithm that a row is about."""
-    by_system = isinstance(row, PublisherRow | SubscriberRow)
-    known: tuple[str, ...] = SYSTEMS if by_system else ALGORITHMS
-    side: str = getattr(row, "system" if by_system else "algorithm")
-    if side not in known:
-        raise InvalidData(f'expected one of {", ".join(known)} in a {type(row).__name__}, got "{side}"')
-    return side
+    return row.system if isinstance(row, PublisherRow | SubscriberRow) else row.algorithm
 
 
-def key_of(row: Run) -> tuple[int, ...]:
-    """Return what two rows have in common that are compared with each other; how large a run was comes first."""
+def key_of(row: RunRow) -> tuple[int, ...]:
+    """Return the key that rows share if they are compared with each other; the size of the run comes first."""
     match row:
         case PublisherRow():
             return row.publishers, row.seed
@@ -237,62 +239,14 @@ def key_of(row: Run) -> tuple[int, ...]:
             assert_never(row)
 
 
-def write_tables(tables: Tables, folder: Path) -> list[Path]:
-    """Write a CSV file for each table; an empty one has its header only."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.csv" for name in _ROWS]
-    for path in paths:
-        write_csv(path, _ROWS[path.stem], getattr(tables, path.stem))
-    return paths
-
-
-def read_tables(folder: Path) -> Tables:
-    """Read the CSV files of a folder; a table whose file is not there is empty."""
-    paths = [folder / f"{name}.csv" for name in _ROWS]
-    return Tables(**{path.stem: read_csv(path, _ROWS[path.stem]) for path in paths if path.exists()})
-
-
-def write_csv(path: Path, row_type: type[R], rows: Iterable[R]) -> None:
-    """Write rows in their order; floats are rounded to six places, and none is an empty cell."""
-    names = _columns(row_type)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([_text_of(getattr(row, name)) for name in names] for row in rows)
-
-
-def read_csv(path: Path, row_type: type[R]) -> tuple[R, ...]:
-    """Read the rows of a file that ``write_csv`` wrote."""
-    readers = _columns(row_type)
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            header, *lines = csv.reader(file)
-    except (OSError, ValueError) as error:
-        raise InvalidData(f"expected a table in {path}, got: {error}") from None
-    if header != list(readers):
-        raise InvalidData(f"expected the columns {', '.join(readers)} in {path}, got {', '.join(header)}")
-    return tuple(_row_of(row_type, readers, line, f"{path}:{number}") for number, line in enumerate(lines, start=2))
-
-
-def _row_of(row_type: type[R], readers: dict[str, Callable[[str], Any]], line: Sequence[str], place: str) -> R:
-    try:
-        return row_type(*(read(cell) for read, cell in zip(readers.values(), line, strict=True)))
-    except ValueError as error:
-        raise InvalidData(f"expected a row of {row_type.__name__} at {place}, got: {error}") from None
-
-
-def _columns(row_type: type[Any]) -> dict[str, Callable[[str], Any]]:
-    """Return what reads a cell of each column."""
-    types = typing.get_type_hints(row_type)
-    names = [field.name for field in dataclasses.fields(row_type)]
-    return {name: types[name] if types[name] in (int, float, str) else _optional_float for name in names}
-
-
-def _optional_float(cell: str) -> float | None:
-    return float(cell) if cell else None
-
-
-def _text_of(value: object) -> str:
-    if value is None:
-        return ""
-    return repr(round(value, _PLACES)) if isinstance(value, float) else str(value)
+def group_of(row: Row) -> object:
+    """Return the group of a row: rows of one group are replaced together when they are measured again."""
+    match row:
+        case RealRow():
+            return row.study
+        case SensitivityRow():
+            return row.quantity
+        case AuditRow():
+            return row.run
+        case _:
+            return key_of(row)[0]

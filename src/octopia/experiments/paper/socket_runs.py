@@ -1,49 +1,39 @@
-"""The studies over real sockets: all brokers on this machine, the same workload under every algorithm, audited.
+"""The runs of a study over real sockets: all brokers on this machine, one workload under every algorithm, audited.
 
-The same runs are played in virtual time as well, so that the order in which the simulator puts the algorithms is
-confirmed, or not, by something that is not the simulator. A run that is finished is not run again.
+The same runs are also played in virtual time. So brokers that are not the simulator confirm or contradict the order in
+which the simulator puts the algorithms. A finished run is not run again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from octopia.errors import JobFailed
-from octopia.experiments.network_runs import play_on_brokers
-from octopia.experiments.paper.rows import AuditRow, RealRow
-from octopia.experiments.paper.studies import Point, Study
-from octopia.experiments.paper.study_runs import make_point, plan, run_audits
+from octopia.broker.kinds import MessageKind
+from octopia.experiments.network_runs import CpuUse, play_on_brokers
+from octopia.experiments.paper.rows import CpuSupply, RealRow, Tables
+from octopia.experiments.paper.studies import PlannedRun, Study
+from octopia.experiments.paper.study_runs import by_folder, make_point, plan, run_audits, sweep_runs
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
-from octopia.playing.runs import TRACES, RunSpec
+from octopia.playing.runs import MANIFEST, TRACES, RunSpec
 from octopia.simulator.profiles import UNIT, write_profile
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.summaries import DeliverySummary
 
 LINKS = dataclasses.replace(
     UNIT, name="sockets", description="every link takes 1 ms and up to 0.1 ms more", jitter_ms=0.1
 )
-"""In virtual time: as on sockets, which copy of a flood comes first is a race."""
-ENOUGH, SHORT, UNKNOWN = "enough", "short", "unknown"
+"""In virtual time as on sockets, the copies of a flood race each other."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RanReally:
-    """What a study over real sockets gave."""
-
-    rows: tuple[RealRow, ...]
-    audits: tuple[AuditRow, ...]
-
-
-def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReally:
-    """Run what is not finished of a study over real sockets, and the same in virtual time."""
-    from octopia.pipeline.jobs import run_sweep
-    from octopia.pipeline.summaries import delivering
+def run_over_sockets(bench: Bench, study: Study, out: Path, market: Market) -> Tables:
+    """Run the unfinished part of a study over real sockets and in virtual time, and return its rows and audits."""
+    from octopia.pipeline.summaries import summarise_deliveries
     from octopia.pipeline.sweep import pending
 
     place = out.absolute() / study.name
@@ -51,26 +41,26 @@ def run_really(bench: Bench, study: Study, out: Path, market: Market) -> RanReal
     for point in study.points:
         make_point(bench, point, f"{place}/{point.folder}", market, with_truth=True)
     profile = str(write_profile(LINKS, place))
-    planned = {
-        each.run.run_id: dataclasses.replace(each, run=_real(each.run, each.point, study, place, profile))
-        for each in plan(bench, study, str(place))
-    }
-    for run in pending([each.run for each in planned.values()], real):
+    planned = [
+        dataclasses.replace(each, run=_real(each, study, place, profile)) for each in plan(bench, study, str(place))
+    ]
+    for run in pending([each.run for each in planned], real):
         _play(bench, run, real)
-    outcomes, _ = run_sweep(bench, [each.run for each in planned.values()], simulated)
-    if failed := [each for each in outcomes if each.error]:
-        raise JobFailed(f"a run of {study.title} failed in virtual time: {failed[0].run_id}: {failed[0].error}")
-    by_clock, in_virtual_time = delivering(bench, [real]), delivering(bench, [simulated])
-    rows = tuple(
-        _row(study, each.point, each.run, by_clock[name], in_virtual_time[name], _processors(bench, real, name))
-        for name, each in planned.items()
-    )
-    return RanReally(rows, tuple(_renamed(run_audits(bench, planned, str(place), "real"))))
+    sweep_runs(bench, study, planned, simulated)
+    by_clock, in_virtual_time = summarise_deliveries(bench, [real]), summarise_deliveries(bench, [simulated])
+    runs = by_folder(planned, real)
+    rows = [
+        _row(study, each, by_clock[each.run.run_id], in_virtual_time[each.run.run_id], _cpu_use(bench, folder))
+        for folder, each in runs.items()
+    ]
+    # The runs in virtual time have the same ids.
+    audits = [dataclasses.replace(row, run=f"{row.run}, over sockets") for row in run_audits(bench, runs, str(place))]
+    return Tables(real=tuple(rows), audits=tuple(audits))
 
 
-def _real(run: RunSpec, point: Point, study: Study, place: Path, profile: str) -> RunSpec:
-    """Return a run as it is played on real brokers: some links are slow if the study says so."""
-    overlay = ""
+def _real(planned: PlannedRun, study: Study, place: Path, profile: str) -> RunSpec:
+    """Return a run for real brokers: links may congest, and some are slow if the study says so."""
+    run, point, overlay = planned.run, planned.point, ""
     if study.link_rate is not None:
         path = place / f"{point.folder}.overlay.toml"
         links = slow_links(point.workload.scot(), host_of_burst(run.workload))
@@ -85,41 +75,29 @@ def _play(bench: Bench, run: RunSpec, folder: str) -> None:
         tell(f"{played.deliveries:,} deliveries")
 
 
-def _processors(bench: Bench, folder: str, run: str) -> tuple[float, str]:
-    """Return how much of the processors a run used, and whether they were enough."""
-    cpu = bench.storage.read_json(f"{folder}/{TRACES}/{run}/run.json")["cpu"]
-    if cpu is None:
-        return 0.0, UNKNOWN
-    return float(cpu["total_mean"]), SHORT if cpu["is_short"] else ENOUGH
+def _cpu_use(bench: Bench, folder: str) -> CpuUse | None:
+    cpu = bench.storage.read_json(f"{folder}/{MANIFEST}")["cpu"]
+    return None if cpu is None else msgspec.convert(cpu, CpuUse)
 
 
 def _row(
-    study: Study,
-    point: Point,
-    run: RunSpec,
-    real: dict[str, Any],
-    simulated: dict[str, Any],
-    processors: tuple[float, str],
+    study: Study, planned: PlannedRun, real: DeliverySummary, simulated: DeliverySummary, cpu: CpuUse | None
 ) -> RealRow:
-    burst = point.workload.burst
-    per_s = 0.0 if burst is None else burst.per_minute / 60.0
+    point, burst = planned.point, planned.point.workload.burst
+    burst_per_s = 0.0 if burst is None else burst.per_minute / 60.0
+    supply = CpuSupply.UNKNOWN if cpu is None else CpuSupply.SHORT if cpu.is_short else CpuSupply.ENOUGH
     return RealRow(
-        study=study.name.value,
-        algorithm=run.algorithm.value,
+        study=study.name,
+        algorithm=planned.run.algorithm,
         seed=point.seed,
         publications=point.publications,
-        deliveries=real["deliveries"],
-        offered=per_s / study.link_rate if study.link_rate else 0.0,
-        publication_delay_ms=real["delay_ms_mean"],
-        share_below_1s=real["share_below_1000_ms"],
-        publication_messages=real.get("publication_messages", 0),
-        simulated_delay_ms=simulated["delay_ms_mean"],
-        simulated_messages=simulated.get("publication_messages", 0),
-        processors_used=processors[0],
-        processors=processors[1],
+        deliveries=real.count,
+        offered=burst_per_s / study.link_rate if study.link_rate else 0.0,
+        publication_delay_ms=real.delay_ms_mean,
+        share_below_1s=real.share_below_1s,
+        publication_messages=real.messages[MessageKind.PUBLICATION],
+        simulated_delay_ms=simulated.delay_ms_mean,
+        simulated_messages=simulated.messages[MessageKind.PUBLICATION],
+        processors_used=0.0 if cpu is None else cpu.total_mean,
+        processors=supply,
     )
-
-
-def _renamed(audits: Iterator[AuditRow]) -> Iterator[AuditRow]:
-    """Tell the audits of these runs from those of the simulated ones."""
-    return (dataclasses.replace(row, run=f"{row.run}, over sockets") for row in audits)

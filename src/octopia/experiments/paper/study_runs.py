@@ -1,7 +1,7 @@
-"""Running a study: its workloads, its runs as one sweep, the audit, and the rows of its tables.
+"""The runs of a study in virtual time: its workloads, its runs as one sweep, the audit, and the rows of its tables.
 
-Everything is kept in the study's folder. A workload that is there and was made from the same spec is not made again,
-and a run that is finished is not run again, so that a study that was stopped goes on where it was.
+Everything is kept in the study's folder. A workload that was made from the same spec is not made again, and a finished
+run is not run again, so that a study that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -10,65 +10,45 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from octopia.errors import JobFailed
-from octopia.experiments.paper.comparisons import CALM_MS
-from octopia.experiments.paper.names import Name
-from octopia.experiments.paper.results import Found, audit, find
-from octopia.experiments.paper.rows import (
-    OCTOPIA,
-    TID,
-    AuditRow,
-    BurstRow,
-    DeliveryRow,
-    PublisherRow,
-    SequenceRow,
-    SubscriberRow,
-    Tables,
-)
-from octopia.experiments.paper.studies import Point, Study
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.results import audit, find_rows
+from octopia.experiments.paper.rows import Tables, tables_of
+from octopia.experiments.paper.studies import PlannedRun, Point, Study
 from octopia.playing.files import MANIFEST
 from octopia.playing.provenance import UNKNOWN
 from octopia.playing.runs import MANIFEST as RUN
-from octopia.playing.runs import TRACES, RunSpec
+from octopia.playing.runs import TRACES
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Bench, Market
 
-_AUDITED = (Name.DELIVERY, Name.BURST)
+_AUDITED = (StudyName.DELIVERY, StudyName.BURST)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ran:
-    """What a study gave."""
+    """The rows of a study or of a part of it."""
 
     tables: Tables
-    audits: tuple[AuditRow, ...] = ()
     commits: tuple[str, ...] = ()
-    """Of which code its runs are."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Planned:
-    """A run with the point of the study that it belongs to."""
-
-    point: Point
-    run: RunSpec
+    """The commits of the code that played the runs."""
 
 
 def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
-    """Run what is not finished of a study, and return its tables."""
+    """Run the unfinished part of a study, and return its rows."""
     place = f"{folder}/{study.name}"
     is_audited = study.name in _AUDITED
-    planned = _run(bench, study, place, market, with_truth=is_audited)
-    audits = tuple(run_audits(bench, planned, place, "runs")) if is_audited else ()
-    folders = _folders(planned, f"{place}/runs")
-    noted = [bench.storage.read_json(f"{folder}/{RUN}") for folder in folders.values()]
-    commits = sorted({str(each.get("commit", UNKNOWN)) for each in noted})
-    return Ran(_tables(study, planned, find(bench, study, folders)), audits, tuple(commits))
+    runs = _run(bench, study, place, market, with_truth=is_audited)
+    commits = {str(bench.storage.read_json(f"{each}/{RUN}").get("commit", UNKNOWN)) for each in runs}
+    audits = run_audits(bench, runs, place) if is_audited else ()
+    found = find_rows(bench, study, runs)
+    return Ran(tables_of([*(row for each in runs for row in found[each]), *audits]), tuple(sorted(commits)))
 
 
 def run_variants(
@@ -76,14 +56,13 @@ def run_variants(
 ) -> dict[str, Tables]:
     """Run a study under several profiles, all in one sweep, and return the tables of each by its name.
 
-    A profile is given as runs name it: by a name, or by the path of a file.
+    A profile is given as in a run: by its name, or by the path of a file.
     """
-    place = f"{folder}/{study.name}"
     varied = dataclasses.replace(study, points=tuple(_under(point, profiles.values()) for point in study.points))
-    planned = _run(bench, varied, place, market, with_truth=False)
-    found = find(bench, study, _folders(planned, f"{place}/runs"))
+    runs = _run(bench, varied, f"{folder}/{study.name}", market, with_truth=False)
+    found = find_rows(bench, study, runs)
     return {
-        name: _tables(study, {run: each for run, each in planned.items() if each.run.profile == profile}, found)
+        name: tables_of(row for each, planned in runs.items() if planned.run.profile == profile for row in found[each])
         for name, profile in profiles.items()
     }
 
@@ -94,179 +73,57 @@ def _under(point: Point, profiles: Iterable[str]) -> Point:
     return dataclasses.replace(point, runs=tuple(runs))
 
 
-def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> dict[str, Planned]:
-    """Make the workloads and play the runs that are not there yet; return all of them by their ids."""
-    from octopia.pipeline.jobs import run_sweep
-
+def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> dict[str, PlannedRun]:
+    """Make missing workloads and play unfinished runs; return all runs by their folders."""
     for point in study.points:
         make_point(bench, point, f"{place}/{point.folder}", market, with_truth=with_truth)
-    planned = {each.run.run_id: each for each in plan(bench, study, place)}
-    outcomes, _ = run_sweep(bench, [each.run for each in planned.values()], f"{place}/runs")
+    planned = list(plan(bench, study, place))
+    sweep_runs(bench, study, planned, f"{place}/runs")
+    return by_folder(planned, f"{place}/runs")
+
+
+def sweep_runs(bench: Bench, study: Study, planned: Iterable[PlannedRun], folder: str) -> None:
+    """Play the unfinished runs of a study in virtual time; raise JobFailed if any fails."""
+    from octopia.pipeline.jobs import run_sweep
+
+    outcomes, _ = run_sweep(bench, [each.run for each in planned], folder)
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} runs of {study.title} failed; the first, {failed[0].run_id}: {failed[0].error}")
-    return planned
 
 
 def make_point(bench: Bench, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
-    """Make the workload of a point, and its truth if it is wanted, unless they are there."""
+    """Make the workload of a point, and its truth if that is wanted, unless they exist."""
     from octopia.pipeline.jobs import TRUTH, find_truth, make_workload
 
     storage = bench.storage
     wanted = json.loads(json.dumps({"spec": point.workload.to_json(), "market": dataclasses.asdict(market)}))
-    if storage.exists(f"{folder}/{MANIFEST}"):
-        manifest = storage.read_json(f"{folder}/{MANIFEST}")
-        if {key: manifest.get(key) for key in wanted} == wanted:
-            if with_truth and not storage.has_table(f"{folder}/{TRUTH}"):
-                find_truth(bench, folder)
-            return
-    make_workload(bench, folder, point.workload, market)
-    if with_truth:
+    manifest = storage.read_json(f"{folder}/{MANIFEST}") if storage.exists(f"{folder}/{MANIFEST}") else {}
+    if {key: manifest.get(key) for key in wanted} != wanted:
+        make_workload(bench, folder, point.workload, market)
+    if with_truth and not storage.has_table(f"{folder}/{TRUTH}"):
         find_truth(bench, folder)
 
 
-def plan(bench: Bench, study: Study, place: str) -> Iterator[Planned]:
-    """Yield the runs of a study, each with an id, and with the workload in the folder of its point."""
+def plan(bench: Bench, study: Study, place: str) -> Iterator[PlannedRun]:
+    """Yield the runs of a study, each with an id and with the workload in the folder of its point."""
     for point in study.points:
         workload = bench.storage.absolute(f"{place}/{point.folder}")
         for run in point.runs:
             profile = "" if run.profile == "paper" else f"-{PurePosixPath(run.profile).stem}"
             run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}{profile}"
-            yield Planned(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
+            yield PlannedRun(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
 
 
-def run_audits(bench: Bench, planned: Mapping[str, Planned], place: str, runs: str) -> Iterator[AuditRow]:
-    """Audit all runs in a folder of a study, those of one workload at once against its truth."""
-    folders = _folders(planned, f"{place}/{runs}")
-    by_workload: dict[str, dict[str, str]] = {}
-    for name, each in planned.items():
-        by_workload.setdefault(f"{place}/{each.point.folder}", {})[name] = folders[name]
-    for workload, of_workload in by_workload.items():
-        found = audit(bench, workload, of_workload)
-        for name in of_workload:
-            row = found[name]
-            yield AuditRow(name, row["deliveries"], row["missing"], row["unwanted"], row["duplicates"])
+def by_folder(planned: Iterable[PlannedRun], sweep: str) -> dict[str, PlannedRun]:
+    """Return runs by their folders within the folder of a sweep."""
+    return {f"{sweep}/{TRACES}/{each.run.run_id}": each for each in planned}
 
 
-def _folders(planned: Iterable[str], sweep: str) -> dict[str, str]:
-    """Return where the folder of a sweep has each run."""
-    return {run: f"{sweep}/{TRACES}/{run}" for run in planned}
-
-
-def _tables(study: Study, planned: Mapping[str, Planned], found: Mapping[str, Found]) -> Tables:
-    """Return the rows of some runs of a study."""
-    runs = [(each, found[run].values) for run, each in planned.items()]
-    match study.name:
-        case Name.PUBLISHERS:
-            return Tables(publishers=tuple(_publisher_row(each, values, study.brokers) for each, values in runs))
-        case Name.SUBSCRIBERS:
-            return Tables(subscribers=tuple(_subscriber_row(each, values) for each, values in runs))
-        case Name.DELIVERY:
-            return Tables(delivery=tuple(_delivery_row(each, values) for each, values in runs))
-        case Name.BURST:
-            return _burst_tables(planned, found)
-        case _:
-            assert_never(study.name)
-
-
-def _burst_tables(planned: Mapping[str, Planned], found: Mapping[str, Found]) -> Tables:
-    rows = {
-        run: [_sequence_row(each, row, found[run].values["burst_ms"]) for row in found[run].sequence]
-        for run, each in planned.items()
-    }
-    bursts = tuple(_burst_row(each, found[run].values, rows[run]) for run, each in planned.items())
-    return Tables(bursts=bursts, sequences=tuple(row for each in rows.values() for row in each))
-
-
-def _system(run: RunSpec) -> str:
-    return TID if run.algorithm.is_tid else OCTOPIA
-
-
-def _publisher_row(planned: Planned, found: dict[str, Any], brokers: int) -> PublisherRow:
-    spec, run = planned.point.workload, planned.run
-    advertisements, messages = found["advertisements"], found["advertisement_messages"]
-    # A flood reaches every other broker once; what is more than that is discarded there.
-    needed = advertisements * (brokers - 1)
-    return PublisherRow(
-        publishers=spec.publishers,
-        system=_system(run),
-        seed=planned.point.seed,
-        advertisements=advertisements,
-        advertisement_delay_ms=found["advertisement_delay_ms"],
-        table_size_mean=found["srt_size_mean" if run.algorithm.is_tid else "clt_size_mean"],
-        advertisement_messages=messages,
-        confirmation_messages=found.get("confirmation_messages", 0),
-        duplicate_share=max(0, messages - needed) / messages if run.algorithm.is_tid else 0.0,
-    )
-
-
-def _subscriber_row(planned: Planned, found: dict[str, Any]) -> SubscriberRow:
-    return SubscriberRow(
-        subscribers=planned.point.workload.subscribers,
-        system=_system(planned.run),
-        seed=planned.point.seed,
-        subscriptions=found["subscriptions"],
-        subscription_delay_ms=found["subscription_delay_ms"],
-        prt_size_mean=found["prt_size_mean"],
-        # Cluster index vectors are set as part of a subscription.
-        subscription_messages=found.get("subscription_messages", 0) + found.get("civ_set_messages", 0),
-        confirmation_messages=found.get("confirmation_messages", 0),
-    )
-
-
-def _delivery_row(planned: Planned, found: dict[str, Any]) -> DeliveryRow:
-    return DeliveryRow(
-        subscribers=planned.point.workload.subscribers,
-        algorithm=planned.run.algorithm.value,
-        seed=planned.point.seed,
-        publications=planned.point.publications,
-        deliveries=found["deliveries"],
-        publication_delay_ms=found["delay_ms_mean"],
-        publication_messages=found.get("publication_messages", 0),
-    )
-
-
-def _sequence_row(planned: Planned, found: dict[str, Any], burst_ms: float) -> SequenceRow:
-    return SequenceRow(
-        rate_per_minute=round(planned.point.value),
-        algorithm=planned.run.algorithm.value,
-        seed=planned.point.seed,
-        sequence=found["sequence"],
-        delay_ms_max=found["delay_ms_max"],
-        time_ms=found["time_ms_last"] - burst_ms,
-    )
-
-
-def _burst_row(planned: Planned, found: dict[str, Any], sequence: list[SequenceRow]) -> BurstRow:
-    run = planned.run
-    samples = max(1.0, (found["last_ms"] - found["burst_ms"]) / run.sample_ms)
-    scot, stable = planned.point.workload.scot(), stable_ms(sequence)
-    queues = 2 * (len(scot.alinks) + len(scot.ilinks))
-    return BurstRow(
-        rate_per_minute=round(planned.point.value),
-        algorithm=run.algorithm.value,
-        seed=planned.point.seed,
-        publications=planned.point.publications,
-        deliveries=found["deliveries"],
-        publication_delay_ms=found["delay_ms_mean"],
-        share_below_1s=found["share_below_1000_ms"],
-        stable_ms=stable,
-        queue_length_mean=found["waited"] / samples / queues,
-        publication_messages=found.get("publication_messages", 0),
-        shrinking_ms=None if stable is None else _shrinking_ms(found, stable, run.sample_ms),
-        seconds=found["seconds"],
-    )
-
-
-def _shrinking_ms(found: dict[str, Any], stable: float, sample_ms: float) -> float:
-    """Return how long, until delays were normal, the longest queue was getting shorter."""
-    until_ms = found["burst_ms"] + stable
-    return sample_ms * len([moment_ms for moment_ms in found["shrinking_ms"] if moment_ms <= until_ms])
-
-
-def stable_ms(sequence: list[SequenceRow]) -> float | None:
-    """Return when deliveries took no more than a second again, from the start of the burst; none if they never did."""
-    late = [row for row in sequence if row.delay_ms_max > CALM_MS]
-    if not late:
-        return 0.0
-    return None if late[-1] is sequence[-1] else late[-1].time_ms
+def run_audits(bench: Bench, runs: Mapping[str, PlannedRun], place: str) -> tuple[AuditRow, ...]:
+    """Audit runs in a folder of a study, all runs of one workload at once against its truth."""
+    by_workload: dict[str, list[str]] = {}
+    for folder, each in runs.items():
+        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(folder)
+    rows = {row.run: row for workload, folders in by_workload.items() for row in audit(bench, workload, folders)}
+    return tuple(rows[each.run.run_id] for each in runs.values())
