@@ -9,16 +9,14 @@ from small import BURST_STUDY
 from octopia.content import intersects
 from octopia.errors import UsageError
 from octopia.experiments.paper import results, socket_runs
-from octopia.experiments.paper.measurements import stable_ms
 from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.rows import CpuSupply, SequenceRow
+from octopia.experiments.paper.rows import CpuSupply
 from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.study_runs import run_study, run_variants
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
 from octopia.playing.files import load_workload
-from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, write_profile
 
 SMALL = Market(symbols=30, days=10)
@@ -93,7 +91,7 @@ def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypat
     noted = bench.storage.read_json(f"{place}/{kept}/run.json")
     bench.storage.write_json(f"{place}/{kept}/run.json", noted | {"seconds": 1234.5})
     static, dynamic = run_study(bench, study, "studies", SMALL).tables.bursts
-    assert [list(batch) for batch in batches] == [[f"{place}/{kept}"]]
+    assert [[each.run.run_id for each in batch] for batch in batches] == [[kept]]
     assert static == dataclasses.replace(ran.tables.bursts[0], seconds=1234.5)
     assert dynamic == ran.tables.bursts[1]
     bench.storage.write_json(f"{place}/{kept}/run.json", noted)
@@ -155,16 +153,3 @@ def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, 
     # With other links they would be other runs.
     with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):
         run_over_sockets(bench, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)
-
-
-def sequence_of(*delays_ms: float) -> list[SequenceRow]:
-    return [
-        SequenceRow(60_000, Algorithm.STATIC, 0, number, delay, 100.0 * number)
-        for number, delay in enumerate(delays_ms)
-    ]
-
-
-def test_a_run_is_stable_after_its_last_late_group():
-    assert stable_ms(sequence_of(5.0, 1000.0, 7.0)) == 0.0
-    assert stable_ms(sequence_of(5.0, 1500.0, 9.0, 2000.0, 7.0)) == 300.0
-    assert stable_ms(sequence_of(5.0, 1500.0)) is None

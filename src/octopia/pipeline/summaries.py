@@ -63,23 +63,16 @@ class DelayPoint:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueueSummary:
-    """Samples of the queues between brokers, from the start of the burst on."""
-
-    length_sum: int = 0
-    """The lengths of all queues, summed over samples."""
-    shrinking_at_ms: tuple[float, ...] = ()
-    """The times of the samples in which the longest queue was getting shorter (CE < 1)."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class BurstSummary:
-    """A run with a burst."""
+    """A run with a burst; queues are those between brokers, sampled from the start of the burst on."""
 
     deliveries: DeliverySummary
     start_ms: float
     last_delivery_ms: float
-    queues: QueueSummary
+    queue_length_sum: int
+    """The lengths of all queues, summed over samples."""
+    shrinking_at_ms: tuple[float, ...]
+    """The times of the samples in which the longest queue was getting shorter (CE < 1)."""
     delays: tuple[DelayPoint, ...]
 
 
@@ -113,7 +106,7 @@ def summarise_bursts(bench: Bench, traces: Sequence[str], group: int) -> dict[st
     queues = _queues(trace, {run: start_ms for run, (start_ms, _) in spans.items()})
     delays = _delays(trace, group)
     return {
-        run: BurstSummary(deliveries[run], start_ms, last_ms, queues.get(run, QueueSummary()), delays[run])
+        run: BurstSummary(deliveries[run], start_ms, last_ms, *queues.get(run, (0, ())), delays[run])
         for run, (start_ms, last_ms) in spans.items()
     }
 
@@ -141,7 +134,8 @@ def _spans(trace: DataFrame) -> dict[str, tuple[float, float]]:
     return {row.run_id: (row.start_ms, row.last_ms) for row in found.collect()}
 
 
-def _queues(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, QueueSummary]:
+def _queues(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, tuple[int, tuple[float, ...]]]:
+    """Return the sum of lengths, and the times at which the longest queue was getting shorter."""
     # A sample has at most one row per link, so that these are few.
     sampled = (
         trace.where(F.col("event") == Event.WINDOW.value)
@@ -156,7 +150,7 @@ def _queues(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, QueueS
     for run, rows in itertools.groupby(sampled.collect(), lambda row: str(row.run_id)):
         samples = [row for row in rows if row.time_ms >= start_ms[run]]
         shrinking = tuple(row.time_ms for row in samples if row.longest.ce < 1)
-        found[run] = QueueSummary(sum(row.length for row in samples), shrinking)
+        found[run] = sum(row.length for row in samples), shrinking
     return found
 
 

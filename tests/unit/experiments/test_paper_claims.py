@@ -7,13 +7,8 @@ import pytest
 
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.comparisons import Comparison, Ours, percent
+from octopia.experiments.paper.names import System
 from octopia.experiments.paper.rows import (
-    DYNAMIC,
-    OCTOPIA,
-    STATIC,
-    TID,
-    TID_DYNAMIC,
-    TID_STATIC,
     BurstRow,
     CostRow,
     DeliveryRow,
@@ -25,6 +20,9 @@ from octopia.experiments.paper.rows import (
 from octopia.experiments.paper.sizes import sizes_of
 from octopia.experiments.paper.verdicts import Claim, Judged, Measure, Verdict, judge, verdict_of
 from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 PUBLISHERS = (
     PublisherRow(100, OCTOPIA, 1, 100, 1.0, 100 / 14, 300, 0, 0.0),

@@ -217,7 +217,7 @@ def test_the_garbage_collector_runs_again_afterwards(workload: Workload, monkeyp
 
 
 def test_a_workload_without_publications_is_refused():
-    with pytest.raises(UsageError, match="expected publications that some broker takes in workload small, got none"):
+    with pytest.raises(UsageError, match="expected publications that brokers accept in workload small, got none"):
         measure_costs(make_workload(publications=0), [Algorithm.STATIC], QUICK)
 
 

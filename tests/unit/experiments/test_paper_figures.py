@@ -6,11 +6,8 @@ import pytest
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import draw_all
+from octopia.experiments.paper.names import System
 from octopia.experiments.paper.rows import (
-    DYNAMIC,
-    OCTOPIA,
-    STATIC,
-    TID,
     BurstRow,
     CostRow,
     DeliveryRow,
@@ -20,6 +17,9 @@ from octopia.experiments.paper.rows import (
     Tables,
 )
 from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 pytest.importorskip("matplotlib")
 

@@ -8,17 +8,14 @@ import msgspec
 import pytest
 
 from octopia.experiments.audits import AuditRow
+from octopia.experiments.page import without_clock
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.comparisons import Comparison, Ours
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.manifest import Manifest, StudyNote
-from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.report import without_clock, write_report
+from octopia.experiments.paper.names import Scale, StudyName, System
+from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import (
-    DYNAMIC,
-    OCTOPIA,
-    STATIC,
-    TID,
     BurstRow,
     CostRow,
     CpuSupply,
@@ -29,6 +26,9 @@ from octopia.experiments.paper.rows import (
 )
 from octopia.experiments.paper.verdicts import Claim, Measure
 from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 TABLES = Tables(
     publishers=(

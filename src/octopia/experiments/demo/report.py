@@ -7,16 +7,7 @@ from pathlib import Path
 
 from octopia.experiments.demo.comparison import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.demo.pictures import Pictures
-from octopia.experiments.page import (
-    Block,
-    Commands,
-    Grid,
-    Heading,
-    Paragraph,
-    cells,
-    to_html,
-    to_markdown,
-)
+from octopia.experiments.page import Block, Commands, Grid, Heading, Paragraph, cells, write_page
 
 TITLE = "Around the congestion: OctopiA's demo"
 RESULTS = ("Routing", "Deliveries", "Median delay", "99th percentile", "Longest", "Messages", "Audit")
@@ -27,11 +18,8 @@ SHORT = (
 
 
 def write_report(outcome: Outcome, pictures: Pictures, out: Path) -> Path:
-    """Write report.html and report.md into the demo's folder; return the path of the first."""
-    blocks = [*_blocks(outcome, pictures, out)]
-    page = out / "report.html"
-    page.write_text(to_html(TITLE, blocks), encoding="utf-8")
-    page.with_suffix(".md").write_text(to_markdown(blocks), encoding="utf-8")
+    """Write report.md and report.html into the demo's folder; return the path of the latter."""
+    _, page = write_page(out, TITLE, [*_blocks(outcome, pictures, out)])
     return page
 
 

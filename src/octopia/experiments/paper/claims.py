@@ -9,23 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from octopia.experiments.paper.columns import (
-    ADVERTISEMENT_DELAY_MS,
-    ADVERTISEMENT_MESSAGES,
-    ADVERTISEMENT_TABLE_SIZE,
-    BURST_DELAY_MS,
-    BURST_MESSAGES,
-    BURST_QUEUE_LENGTH,
-    BURST_SHARE_BELOW_1S,
-    MATCH_US,
-    PATH_SELECTION_US,
-    PRT_SIZE,
-    PUBLICATION_DELAY_MS,
-    PUBLICATION_MESSAGES,
-    SUBSCRIPTION_DELAY_MS,
-    SUBSCRIPTION_MESSAGES,
-    Column,
-)
+from octopia.experiments.paper import columns
+from octopia.experiments.paper.columns import Column
 from octopia.experiments.paper.comparisons import (
     Comparison,
     Ours,
@@ -43,17 +28,9 @@ from octopia.experiments.paper.comparisons import (
     times,
 )
 from octopia.experiments.paper.names import System
-from octopia.experiments.paper.rows import (
-    DYNAMIC,
-    OCTOPIA,
-    STATIC,
-    TID,
-    TID_DYNAMIC,
-    TID_STATIC,
-    PublisherRow,
-    Tables,
-)
+from octopia.experiments.paper.rows import PublisherRow, Tables
 from octopia.experiments.paper.verdicts import Claim, Measure
+from octopia.settings import Algorithm
 
 BROKERS = 56
 """The number of brokers of the evaluation overlay S_e (departure D1)."""
@@ -62,6 +39,8 @@ HARDLY = 0.02
 """The largest difference where the paper says that two numbers are nearly the same."""
 
 _RATIO, _LEAD, _DURATION, _SHARE, _TREND, _EXACT = Measure
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 _OCTOPIA_BOTH = (STATIC, DYNAMIC)
 _TID_BOTH = (TID_STATIC, TID_DYNAMIC)
 _HIGHER = change("higher", "lower")
@@ -122,14 +101,16 @@ def _exactly(values: Iterable[float]) -> str:
 
 
 def _messages_each(tables: Tables) -> Ours | None:
-    ours, theirs = (_each(tables, ADVERTISEMENT_MESSAGES, system) for system in System)
+    ours, theirs = (_each(tables, columns.ADVERTISEMENT_MESSAGES, system) for system in System)
     if not ours or not theirs:
         return None
     return Ours(f"{_exactly(ours)} against {_exactly(theirs)}", fmean(theirs) / fmean(ours), "per advertisement")
 
 
 def _entries_each(tables: Tables) -> Ours | None:
-    ours, theirs = ([BROKERS * value for value in _each(tables, ADVERTISEMENT_TABLE_SIZE, system)] for system in System)
+    ours, theirs = (
+        [BROKERS * value for value in _each(tables, columns.ADVERTISEMENT_TABLE_SIZE, system)] for system in System
+    )
     if not ours or not theirs:
         return None
     share = fmean(ours) / fmean(theirs)
@@ -151,15 +132,12 @@ _BY_DESIGN = (
 
 _PUBLISHERS = (
     Claim("Fig. 7", "Advertisements take longer to reach all brokers with TID than with OctopiA.",
-          "266% higher", 3.66, _RATIO,
-          ratio(ADVERTISEMENT_DELAY_MS, (TID,), (OCTOPIA,), _HIGHER),
+          "266% higher", 3.66, _RATIO, ratio(columns.ADVERTISEMENT_DELAY_MS, (TID,), (OCTOPIA,), _HIGHER),
           "By links alone it is 4 to 6 to the farthest broker, against 1. " + _COSTS),
     Claim("Fig. 8", "OctopiA's CLTs are smaller than TID's SRTs.",
-          "93% smaller", 0.07, _RATIO,
-          ratio(ADVERTISEMENT_TABLE_SIZE, (OCTOPIA,), (TID,), _SIZE)),
+          "93% smaller", 0.07, _RATIO, ratio(columns.ADVERTISEMENT_TABLE_SIZE, (OCTOPIA,), (TID,), _SIZE)),
     Claim("Fig. 9", "TID sends many times the advertisement messages of OctopiA.",
-          "88.5 times", 88.5, _RATIO,
-          ratio(ADVERTISEMENT_MESSAGES, (TID,), (OCTOPIA,), times),
+          "88.5 times", 88.5, _RATIO, ratio(columns.ADVERTISEMENT_MESSAGES, (TID,), (OCTOPIA,), times),
           "217 / 3 = 72.3 follows from the design of S_e. The paper counts more, without saying what. "
           + _CONFIRMATIONS),
     Claim("Fig. 9", "Most advertisement messages of TID are duplicates that are discarded.",
@@ -169,50 +147,42 @@ _PUBLISHERS = (
 
 _SUBSCRIBERS = (
     Claim("Fig. 11", "TID's PRTs are smaller than OctopiA's.",
-          "33% smaller", 0.67, _RATIO,
-          ratio(PRT_SIZE, (TID,), (OCTOPIA,), _SIZE), _WORKLOAD),
+          "33% smaller", 0.67, _RATIO, ratio(columns.PRT_SIZE, (TID,), (OCTOPIA,), _SIZE), _WORKLOAD),
     Claim("Fig. 12", "OctopiA sends more subscription messages than TID.",
           "32.5% more", 1.325, _RATIO,
-          ratio(SUBSCRIPTION_MESSAGES, (OCTOPIA,), (TID,), _MORE), _CONFIRMATIONS + _WORKLOAD),
+          ratio(columns.SUBSCRIPTION_MESSAGES, (OCTOPIA,), (TID,), _MORE), _CONFIRMATIONS + _WORKLOAD),
     Claim("Fig. 10", "Subscriptions still take less time to spread with OctopiA.",
-          "34% less", 0.66, _RATIO,
-          ratio(SUBSCRIPTION_DELAY_MS, (OCTOPIA,), (TID,), _MORE),
+          "34% less", 0.66, _RATIO, ratio(columns.SUBSCRIPTION_DELAY_MS, (OCTOPIA,), (TID,), _MORE),
           "The paper credits faster matching with smaller tables. " + _COSTS),
 )  # fmt: skip
 
 _DELIVERY = (
     Claim("Fig. 13", "Publications arrive sooner with OctopiA than with TID.",
           "25% less", 0.75, _RATIO,
-          ratio(PUBLICATION_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE), _PATHS + " " + _COSTS),
+          ratio(columns.PUBLICATION_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE), _PATHS + " " + _COSTS),
     Claim("Fig. 13", "On the same paths, SPR is a little faster than IDR.",
-          "0.8% less", 0.992, _RATIO,
-          ratio(PUBLICATION_DELAY_MS, (STATIC,), (DYNAMIC,), _MORE),
+          "0.8% less", 0.992, _RATIO, ratio(columns.PUBLICATION_DELAY_MS, (STATIC,), (DYNAMIC,), _MORE),
           _SAME_CHARGE, at_most=HARDLY),
     Claim("Fig. 13", "On the same paths, TID-S is a little faster than TID-D.",
-          "0.6% less", 0.994, _RATIO,
-          ratio(PUBLICATION_DELAY_MS, (TID_STATIC,), (TID_DYNAMIC,), _MORE),
+          "0.6% less", 0.994, _RATIO, ratio(columns.PUBLICATION_DELAY_MS, (TID_STATIC,), (TID_DYNAMIC,), _MORE),
           _SAME_CHARGE, at_most=HARDLY),
     Claim("Fig. 14", "Finding the subscriptions that match takes a broker longer with OctopiA.",
           "11% higher", 1.11, _RATIO,
-          ratio(MATCH_US, _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MATCHERS + _MATCHING),
+          ratio(columns.MATCH_US, _OCTOPIA_BOTH, _TID_BOTH, _HIGHER), _MATCHERS + _MATCHING),
     Claim("Fig. 14", "The difference in matching shrinks with more subscribers.",
-          "shrinks", 0.0, _TREND, shrinking(MATCH_US, _OCTOPIA_BOTH, _TID_BOTH),
-          _MATCHERS + _MATCHING),
+          "shrinks", 0.0, _TREND, shrinking(columns.MATCH_US, _OCTOPIA_BOTH, _TID_BOTH), _MATCHERS + _MATCHING),
     Claim("Fig. 15", "OctopiA sends fewer publication messages than TID.",
           "4.5% fewer", 0.955, _RATIO,
-          ratio(PUBLICATION_MESSAGES, _OCTOPIA_BOTH, _TID_BOTH, change("more", "fewer")), _PATHS),
+          ratio(columns.PUBLICATION_MESSAGES, _OCTOPIA_BOTH, _TID_BOTH, change("more", "fewer")), _PATHS),
     Claim("Fig. 15", "The difference in publication messages shrinks with more subscribers.",
-          "shrinks", 0.0, _TREND,
-          shrinking(PUBLICATION_MESSAGES, _TID_BOTH, _OCTOPIA_BOTH), _PATHS),
+          "shrinks", 0.0, _TREND, shrinking(columns.PUBLICATION_MESSAGES, _TID_BOTH, _OCTOPIA_BOTH), _PATHS),
     Claim("Fig. 16", "Selecting paths takes TID-D far longer than IDR.",
-          "1230% higher", 13.3, _RATIO,
-          ratio(PATH_SELECTION_US, (TID_DYNAMIC,), (DYNAMIC,), _HIGHER), _LOOKUP),
+          "1230% higher", 13.3, _RATIO, ratio(columns.PATH_SELECTION_US, (TID_DYNAMIC,), (DYNAMIC,), _HIGHER), _LOOKUP),
     Claim("Fig. 16", "Selecting paths takes TID-D far longer than TID-S.",
           "600% higher", 7.0, _RATIO,
-          ratio(PATH_SELECTION_US, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER), _LOOKUP),
+          ratio(columns.PATH_SELECTION_US, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER), _LOOKUP),
     Claim("Fig. 16", "Selecting paths takes IDR a little longer than SPR.",
-          "7% higher", 1.07, _RATIO,
-          ratio(PATH_SELECTION_US, (DYNAMIC,), (STATIC,), _HIGHER), _MACHINE),
+          "7% higher", 1.07, _RATIO, ratio(columns.PATH_SELECTION_US, (DYNAMIC,), (STATIC,), _HIGHER), _MACHINE),
 )  # fmt: skip
 
 _BURSTS = (
@@ -224,15 +194,13 @@ _BURSTS = (
           "60 s", 60.0, _DURATION, shrinking_s(DYNAMIC),
           "Ours is the time in which the longest queue was getting shorter before the run was stable. " + _CAPACITY),
     Claim("Figs. 17-20", "IDR sends hardly more messages than SPR.",
-          "0.04% more", 1.0004, _RATIO,
-          ratio(BURST_MESSAGES, (DYNAMIC,), (STATIC,), _MORE),
+          "0.04% more", 1.0004, _RATIO, ratio(columns.BURST_MESSAGES, (DYNAMIC,), (STATIC,), _MORE),
           "Which links congest, and so how often IDR goes around them, depends on the cost model.", at_most=HARDLY),
     Claim("Figs. 17-20", "The queues of target links are shorter with IDR than with SPR.",
-          "32% less", 0.68, _RATIO,
-          ratio(BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), _MORE), _CAPACITY),
+          "32% less", 0.68, _RATIO, ratio(columns.BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), _MORE), _CAPACITY),
     Claim("Figs. 17-20", "More publications arrive within one second with IDR than with SPR.",
           "51% against 48%", 51 / 48, _RATIO,
-          ratio(BURST_SHARE_BELOW_1S, (DYNAMIC,), (STATIC,), shares), _CAPACITY),
+          ratio(columns.BURST_SHARE_BELOW_1S, (DYNAMIC,), (STATIC,), shares), _CAPACITY),
     Claim("Figs. 17-20", "TID-S has the lower delay in most runs.",
           "65% of runs", 0.65, _SHARE, share_of_runs(is_less, TID_STATIC, TID_DYNAMIC), _CHOICE),
     Claim("Figs. 17-20", "TID-D has the lower delay in some runs.",
@@ -240,17 +208,14 @@ _BURSTS = (
     Claim("Figs. 17-20", "TID-S and TID-D perform the same in few runs.",
           "10% of runs", 0.1, _SHARE, share_of_runs(is_same, TID_STATIC, TID_DYNAMIC), _CHOICE),
     Claim("Figs. 17-20", "In bursts, publications take longer with TID-D than with TID-S.",
-          "18% higher", 1.18, _RATIO,
-          ratio(BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER), _CHOICE),
+          "18% higher", 1.18, _RATIO, ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER), _CHOICE),
     Claim("Figs. 17-20", "In bursts, publications take less time with OctopiA than with TID.",
-          "54% less", 0.46, _RATIO,
-          ratio(BURST_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE),
+          "54% less", 0.46, _RATIO, ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE),
           _FEWER_COPIES + _CAPACITY),
     Claim("Figs. 17-20", "After a burst, TID-S is stable before TID-D.",
           "15 s before", 15.0, _LEAD, seconds_before((TID_STATIC,), (TID_DYNAMIC,)), _CHOICE),
     Claim("Figs. 17-20", "After a burst, OctopiA is stable long before TID.",
-          "200 s before", 200.0, _LEAD, seconds_before(_OCTOPIA_BOTH, _TID_BOTH),
-          _FEWER_COPIES + _CAPACITY),
+          "200 s before", 200.0, _LEAD, seconds_before(_OCTOPIA_BOTH, _TID_BOTH), _FEWER_COPIES + _CAPACITY),
 )  # fmt: skip
 
 CLAIMS: tuple[Claim, ...] = (*_BY_DESIGN, *_PUBLISHERS, *_SUBSCRIBERS, *_DELIVERY, *_BURSTS)

@@ -107,10 +107,10 @@ def _queue_length_mean(planned: PlannedRun, summary: BurstSummary) -> float:
     samples = max(1.0, (summary.last_delivery_ms - summary.start_ms) / planned.run.sample_ms)
     scot = planned.point.workload.scot()
     queues = 2 * (len(scot.alinks) + len(scot.ilinks))
-    return summary.queues.length_sum / samples / queues
+    return summary.queue_length_sum / samples / queues
 
 
 def _shrinking_ms(planned: PlannedRun, summary: BurstSummary, stable: float) -> float:
     """Return the time, before delays were normal, in which the longest queue was getting shorter."""
     until_ms = summary.start_ms + stable
-    return planned.run.sample_ms * sum(at_ms <= until_ms for at_ms in summary.queues.shrinking_at_ms)
+    return planned.run.sample_ms * sum(at_ms <= until_ms for at_ms in summary.shrinking_at_ms)

@@ -1,7 +1,7 @@
 """The report of the paper's evaluation: every claim with our result, the sizes of runs, figures, audits and settings.
 
-The report is a function of tables and a manifest. Measurements by the clock are marked, so that ``without_clock`` can
-take them out.
+The report is a function of tables and a manifest. Measurements by the clock are marked, so that ``page.without_clock``
+can take them out.
 """
 
 from __future__ import annotations
@@ -15,19 +15,7 @@ from statistics import fmean
 import msgspec
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.page import (
-    Block,
-    Cell,
-    Commands,
-    Grid,
-    Heading,
-    Paragraph,
-    Picture,
-    cells,
-    to_html,
-    to_markdown,
-    without_clock,
-)
+from octopia.experiments.page import Block, Cell, Commands, Grid, Heading, Paragraph, Picture, cells, write_page
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.manifest import Manifest
 from octopia.experiments.paper.rankings import APART, rankings
@@ -35,8 +23,6 @@ from octopia.experiments.paper.rows import AS_ASSUMED, BurstRow, RealRow, Sensit
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
 from octopia.experiments.paper.verdicts import RULE, Claim, Judged, Measure, Verdict, judge
 from octopia.settings import Algorithm
-
-__all__ = ["write_report", "without_clock"]
 
 _CLOCK = ("started", "finished")
 _TITLE = "The paper's evaluation and our results"
@@ -92,11 +78,7 @@ def write_report(
         Commands((manifest.again,)),
         *_by_clock(tables, manifest),
     ]
-    folder.mkdir(parents=True, exist_ok=True)
-    markdown, page = folder / "report.md", folder / "report.html"
-    markdown.write_text(to_markdown(blocks), encoding="utf-8")
-    page.write_text(to_html(_TITLE, blocks), encoding="utf-8")
-    return markdown, page
+    return write_page(folder, _TITLE, blocks)
 
 
 def _summary(judged: Sequence[Judged]) -> Iterator[Block]:

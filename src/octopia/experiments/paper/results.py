@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -38,76 +38,80 @@ class Kept(msgspec.Struct, frozen=True):
     rows: Tables
 
 
-def find_rows(bench: Bench, study: Study, runs: Mapping[str, PlannedRun]) -> dict[str, Tables]:
-    """Return the rows of each run; the runs are given by their folders."""
-    digests = {folder: _digest(bench, [folder], study.name, str(study.deliveries_a_point)) for folder in runs}
-    kept = {folder: _recall(bench, folder, digest) for folder, digest in digests.items()}
-    found = {folder: rows for folder, rows in kept.items() if rows is not None}
-    for batch in _batches(bench, [folder for folder in runs if folder not in found]):
+def find_rows(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> dict[str, Tables]:
+    """Return the rows of finished runs by run id."""
+    found: dict[str, Tables] = {}
+    digests = {each.run.run_id: _digest(bench, [each], study.name, str(study.deliveries_a_point)) for each in runs}
+    for each in runs:
+        kept = _recall(bench, each.folder, digests[each.run.run_id])
+        if kept is not None:
+            found[each.run.run_id] = kept
+    for batch in _batches(bench, [each for each in runs if each.run.run_id not in found]):
         with bench.stages.stage(f"summarising {some(len(batch), 'run')}"):
-            summarised = _summarise(bench, study, {folder: runs[folder] for folder in batch})
-        for folder, rows in summarised.items():
-            found[folder] = tables_of(rows)
-            _keep(bench, folder, digests[folder], found[folder])
+            summarised = _summarise(bench, study, batch)
+        for each, rows in zip(batch, summarised, strict=True):
+            found[each.run.run_id] = tables_of(rows)
+            _keep(bench, each.folder, digests[each.run.run_id], found[each.run.run_id])
     return found
 
 
-def audit(bench: Bench, workload: str, folders: Iterable[str]) -> tuple[AuditRow, ...]:
+def audit(bench: Bench, workload: str, runs: Sequence[PlannedRun]) -> tuple[AuditRow, ...]:
     """Audit all runs of a workload; a list of the faults is written to the folder of the workload."""
     from octopia.pipeline.jobs import audit_runs
 
-    traces = list(folders)
-    digest = _digest(bench, traces)
+    digest = _digest(bench, runs)
     kept = _recall(bench, workload, digest)
     if kept is None:
-        kept = Tables(audits=audit_rows(audit_runs(bench, traces, workload, f"{workload}/faults")))
+        found = audit_runs(bench, [each.folder for each in runs], workload, f"{workload}/faults")
+        kept = Tables(audits=audit_rows(found))
         _keep(bench, workload, digest, kept)
     return kept.audits
 
 
-def _summarise(bench: Bench, study: Study, runs: Mapping[str, PlannedRun]) -> dict[str, list[Row]]:
+def _summarise(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> list[list[Row]]:
+    """Return the rows of each run."""
     from octopia.pipeline import summaries
 
-    traces, ids = list(runs), {folder: each.run.run_id for folder, each in runs.items()}
+    traces = [each.folder for each in runs]
     match study.name:
         case StudyName.PUBLISHERS:
             setups = summaries.summarise_setup(bench, traces, study.brokers)
-            return {folder: [publisher_row(each, setups[ids[folder]])] for folder, each in runs.items()}
+            return [[publisher_row(each, setups[each.run.run_id])] for each in runs]
         case StudyName.SUBSCRIBERS:
             setups = summaries.summarise_setup(bench, traces, study.brokers)
-            return {folder: [subscriber_row(each, setups[ids[folder]])] for folder, each in runs.items()}
+            return [[subscriber_row(each, setups[each.run.run_id])] for each in runs]
         case StudyName.DELIVERY:
             deliveries = summaries.summarise_deliveries(bench, traces)
-            return {folder: [delivery_row(each, deliveries[ids[folder]])] for folder, each in runs.items()}
+            return [[delivery_row(each, deliveries[each.run.run_id])] for each in runs]
         case StudyName.BURST:
             bursts = summaries.summarise_bursts(bench, traces, study.deliveries_a_point)
-            seconds = {folder: float(bench.storage.read_json(f"{folder}/{MANIFEST}")["seconds"]) for folder in runs}
-            return {
-                folder: list(burst_rows(each, bursts[ids[folder]], seconds[folder])) for folder, each in runs.items()
-            }
+            seconds = [float(bench.storage.read_json(f"{trace}/{MANIFEST}")["seconds"]) for trace in traces]
+            return [
+                [*burst_rows(each, bursts[each.run.run_id], took)] for each, took in zip(runs, seconds, strict=True)
+            ]
         case _:
             assert_never(study.name)
 
 
-def _batches(bench: Bench, folders: Iterable[str]) -> Iterator[list[str]]:
+def _batches(bench: Bench, runs: Iterable[PlannedRun]) -> Iterator[list[PlannedRun]]:
     """Divide runs, in order, into batches of at most ``ROWS_AT_ONCE`` rows, or of one run."""
-    batch: list[str] = []
+    batch: list[PlannedRun] = []
     rows = 0
-    for folder in folders:
-        more = count_rows(bench.storage.path(f"{folder}/{TRACE}"))
+    for each in runs:
+        more = count_rows(bench.storage.path(f"{each.folder}/{TRACE}"))
         if batch and rows + more > ROWS_AT_ONCE:
             yield batch
             batch, rows = [], 0
-        batch.append(folder)
+        batch.append(each)
         rows += more
     if batch:
         yield batch
 
 
-def _digest(bench: Bench, folders: Iterable[str], *settings: str) -> str:
+def _digest(bench: Bench, runs: Iterable[PlannedRun], *settings: str) -> str:
     """Return a digest of finished runs; it changes if one is run again, because a run notes its duration."""
-    runs = [bench.storage.read_json(f"{folder}/{MANIFEST}") for folder in folders]
-    return hashlib.sha256(json.dumps([runs, settings], sort_keys=True).encode()).hexdigest()
+    noted = [bench.storage.read_json(f"{each.folder}/{MANIFEST}") for each in runs]
+    return hashlib.sha256(json.dumps([noted, settings], sort_keys=True).encode()).hexdigest()
 
 
 def _recall(bench: Bench, folder: str, digest: str) -> Tables | None:

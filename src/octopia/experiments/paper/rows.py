@@ -18,9 +18,6 @@ from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.names import StudyName, System
 from octopia.settings import Algorithm
 
-OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
-
 Side = System | Algorithm
 """One side of a comparison."""
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from octopia.experiments.paper.rows import (
-    BurstRow,
-    CostRow,
-    DeliveryRow,
-    PublisherRow,
-    RunRow,
-    SequenceRow,
-    SubscriberRow,
-    Tables,
-    key_of,
-)
+from octopia.experiments.paper import rows
+from octopia.experiments.paper.rows import RunRow, Tables, key_of
 
 NOT_RUN = "not run"
 DELIVERY_PUBLICATIONS = 10_000
@@ -52,12 +43,12 @@ def sizes_of(tables: Tables) -> dict[type[object], StudySize]:
     """Return the size of each study by the type of its rows."""
     bursts = _bursts(tables)
     return {
-        PublisherRow: _counted("publishers", "publishers", tables.publishers, 100, 500),
-        SubscriberRow: _counted("subscribers", "subscribers", tables.subscribers, 1_000, 10_000),
-        DeliveryRow: _delivery(tables),
-        CostRow: _counted("costs", "subscribers", tables.costs, 1_000, 10_000),
-        BurstRow: bursts,
-        SequenceRow: bursts,
+        rows.PublisherRow: _counted("publishers", "publishers", tables.publishers, 100, 500),
+        rows.SubscriberRow: _counted("subscribers", "subscribers", tables.subscribers, 1_000, 10_000),
+        rows.DeliveryRow: _delivery(tables),
+        rows.CostRow: _counted("costs", "subscribers", tables.costs, 1_000, 10_000),
+        rows.BurstRow: bursts,
+        rows.SequenceRow: bursts,
     }
 
 
@@ -66,9 +57,9 @@ def rate_text(rate: int) -> str:
     return f"{rate // 1000}K" if rate % 1000 == 0 else f"{rate:,}"
 
 
-def _counted(study: str, what: str, rows: Sequence[RunRow], low: int, high: int) -> StudySize:
+def _counted(study: str, what: str, runs: Sequence[RunRow], low: int, high: int) -> StudySize:
     """Return the size of a study that varies the number of clients; the paper's goes from low to high."""
-    paper, keys = f"{low:,} to {high:,} {what}", [key_of(row) for row in rows]
+    paper, keys = f"{low:,} to {high:,} {what}", [key_of(row) for row in runs]
     if not keys:
         return StudySize(study, NOT_RUN, paper, full_runs=False, full=False)
     least, most = min(keys)[0], max(keys)[0]

@@ -16,7 +16,7 @@ from octopia.broker.kinds import MessageKind
 from octopia.experiments.network_runs import CpuUse, play_on_brokers
 from octopia.experiments.paper.rows import CpuSupply, RealRow, Tables
 from octopia.experiments.paper.studies import PlannedRun, Study
-from octopia.experiments.paper.study_runs import by_folder, make_point, plan, run_audits, sweep_runs
+from octopia.experiments.paper.study_runs import make_point, plan, run_audits, sweep_runs
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.playing.runs import MANIFEST, TRACES, RunSpec
 from octopia.simulator.profiles import UNIT, write_profile
@@ -42,19 +42,21 @@ def run_over_sockets(bench: Bench, study: Study, out: Path, market: Market) -> T
         make_point(bench, point, f"{place}/{point.folder}", market, with_truth=True)
     profile = str(write_profile(LINKS, place))
     planned = [
-        dataclasses.replace(each, run=_real(each, study, place, profile)) for each in plan(bench, study, str(place))
+        dataclasses.replace(each, run=_real(each, study, place, profile))
+        for each in plan(bench, study, str(place), "real")
     ]
     for run in pending([each.run for each in planned], real):
         _play(bench, run, real)
     sweep_runs(bench, study, planned, simulated)
     by_clock, in_virtual_time = summarise_deliveries(bench, [real]), summarise_deliveries(bench, [simulated])
-    runs = by_folder(planned, real)
     rows = [
-        _row(study, each, by_clock[each.run.run_id], in_virtual_time[each.run.run_id], _cpu_use(bench, folder))
-        for folder, each in runs.items()
+        _row(study, each, by_clock[each.run.run_id], in_virtual_time[each.run.run_id], _cpu_use(bench, each.folder))
+        for each in planned
     ]
     # The runs in virtual time have the same ids.
-    audits = [dataclasses.replace(row, run=f"{row.run}, over sockets") for row in run_audits(bench, runs, str(place))]
+    audits = [
+        dataclasses.replace(row, run=f"{row.run}, over sockets") for row in run_audits(bench, planned, str(place))
+    ]
     return Tables(real=tuple(rows), audits=tuple(audits))
 
 

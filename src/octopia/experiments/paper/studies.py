@@ -50,10 +50,11 @@ class Point:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run with the point of the study that it belongs to."""
+    """A run with the point of the study that it belongs to, and the folder for its trace."""
 
     point: Point
     run: RunSpec
+    folder: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -45,10 +45,10 @@ def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     place = f"{folder}/{study.name}"
     is_audited = study.name in _AUDITED
     runs = _run(bench, study, place, market, with_truth=is_audited)
-    commits = {str(bench.storage.read_json(f"{each}/{RUN}").get("commit", UNKNOWN)) for each in runs}
+    commits = {str(bench.storage.read_json(f"{each.folder}/{RUN}").get("commit", UNKNOWN)) for each in runs}
     audits = run_audits(bench, runs, place) if is_audited else ()
     found = find_rows(bench, study, runs)
-    return Ran(tables_of([*(row for each in runs for row in found[each]), *audits]), tuple(sorted(commits)))
+    return Ran(tables_of([*(row for each in runs for row in found[each.run.run_id]), *audits]), tuple(sorted(commits)))
 
 
 def run_variants(
@@ -62,7 +62,7 @@ def run_variants(
     runs = _run(bench, varied, f"{folder}/{study.name}", market, with_truth=False)
     found = find_rows(bench, study, runs)
     return {
-        name: tables_of(row for each, planned in runs.items() if planned.run.profile == profile for row in found[each])
+        name: tables_of(row for each in runs if each.run.profile == profile for row in found[each.run.run_id])
         for name, profile in profiles.items()
     }
 
@@ -73,13 +73,13 @@ def _under(point: Point, profiles: Iterable[str]) -> Point:
     return dataclasses.replace(point, runs=tuple(runs))
 
 
-def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> dict[str, PlannedRun]:
-    """Make missing workloads and play unfinished runs; return all runs by their folders."""
+def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> list[PlannedRun]:
+    """Make missing workloads and play unfinished runs; return all runs."""
     for point in study.points:
         make_point(bench, point, f"{place}/{point.folder}", market, with_truth=with_truth)
-    planned = list(plan(bench, study, place))
+    planned = plan(bench, study, place, "runs")
     sweep_runs(bench, study, planned, f"{place}/runs")
-    return by_folder(planned, f"{place}/runs")
+    return planned
 
 
 def sweep_runs(bench: Bench, study: Study, planned: Iterable[PlannedRun], folder: str) -> None:
@@ -105,25 +105,26 @@ def make_point(bench: Bench, point: Point, folder: str, market: Market, *, with_
         find_truth(bench, folder)
 
 
-def plan(bench: Bench, study: Study, place: str) -> Iterator[PlannedRun]:
-    """Yield the runs of a study, each with an id and with the workload in the folder of its point."""
+def plan(bench: Bench, study: Study, place: str, sweep: str) -> list[PlannedRun]:
+    """Return the runs of a study, each with an id, with the workload of its point and with a folder in the sweep's."""
+    planned = []
     for point in study.points:
         workload = bench.storage.absolute(f"{place}/{point.folder}")
         for run in point.runs:
             profile = "" if run.profile == "paper" else f"-{PurePosixPath(run.profile).stem}"
             run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}{profile}"
-            yield PlannedRun(point, msgspec.structs.replace(run, workload=workload, run_id=run_id))
+            named = msgspec.structs.replace(run, workload=workload, run_id=run_id)
+            planned.append(PlannedRun(point, named, f"{place}/{sweep}/{TRACES}/{run_id}"))
+    return planned
 
 
-def by_folder(planned: Iterable[PlannedRun], sweep: str) -> dict[str, PlannedRun]:
-    """Return runs by their folders within the folder of a sweep."""
-    return {f"{sweep}/{TRACES}/{each.run.run_id}": each for each in planned}
-
-
-def run_audits(bench: Bench, runs: Mapping[str, PlannedRun], place: str) -> tuple[AuditRow, ...]:
+def run_audits(bench: Bench, runs: Iterable[PlannedRun], place: str) -> list[AuditRow]:
     """Audit runs in a folder of a study, all runs of one workload at once against its truth."""
-    by_workload: dict[str, list[str]] = {}
-    for folder, each in runs.items():
-        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(folder)
-    rows = {row.run: row for workload, folders in by_workload.items() for row in audit(bench, workload, folders)}
-    return tuple(rows[each.run.run_id] for each in runs.values())
+    by_workload: dict[str, list[PlannedRun]] = {}
+    for each in runs:
+        by_workload.setdefault(f"{place}/{each.point.folder}", []).append(each)
+    rows: list[AuditRow] = []
+    for workload, planned in by_workload.items():
+        found = {row.run: row for row in audit(bench, workload, planned)}
+        rows += [found[each.run.run_id] for each in planned]
+    return rows

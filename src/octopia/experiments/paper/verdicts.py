@@ -1,17 +1,5 @@
 """Claims of the paper, and the rules by which our results are judged beside them.
 
-The rules, by what is measured:
-
-- *Ratio*: read as an excess, that of the side that is larger in the paper over the other. Our result agrees if its
-  excess is between two thirds and one and a half of the paper's. The paper's 93% less is an excess of 13.3 for the
-  other side.
-- *Lead*: one side is N seconds before the other. In runs of full size, our result agrees between two thirds and one and
-  a half of the paper's. Smaller runs can only have the same direction.
-- *Duration*: as a lead, but a duration has no direction, so that smaller runs are not comparable.
-- *Share*: our result agrees within ten percentage points. The direction is the side of one half. Zero differs.
-- *Trend*: the paper gives no number. Our result agrees if the trend is there.
-- *Exact*: the text must be the same.
-
 A result that does not agree but points the same way has the same direction. Everything else differs, and so does a
 result of no difference. A number from which our cost model was inferred is not a result, and has no verdict.
 """
@@ -42,14 +30,20 @@ RULE = (
 
 
 class Measure(enum.Enum):
-    """The kind of number in a claim."""
+    """The kind of number in a claim, which decides the rule."""
 
     RATIO = "ratio"
+    """An excess, of the side that is larger in the paper. The paper's 93% less is 13.3 more for the other side."""
     LEAD = "lead"
+    """One side is this many seconds before the other. Smaller runs can only have the same direction."""
     DURATION = "duration"
+    """A time that has no direction, so that smaller runs are not comparable."""
     SHARE = "share"
+    """Agrees within ten percentage points. The direction is the side of one half. Zero differs."""
     TREND = "trend"
+    """Without a number in the paper. Agrees if the trend is there."""
     EXACT = "exact"
+    """The text must be the same."""
 
 
 class Verdict(enum.StrEnum):
@@ -106,7 +100,7 @@ def judge(claims: Sequence[Claim], tables: Tables) -> list[Judged]:
 
 
 def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:
-    """Judge our result by the rules above, in runs of full size or in smaller ones."""
+    """Judge our result by the rule of its measure, in runs of full size or in smaller ones."""
     if ours is None:
         return Verdict.NOT_RUN
     if claim.is_assumed:
