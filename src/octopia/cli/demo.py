@@ -13,7 +13,7 @@ from octopia.cli.spark import bench, prepare_report
 from octopia.errors import JobFailed
 
 if TYPE_CHECKING:
-    from octopia.experiments.demo.comparison import Outcome
+    from octopia.experiments.demo.outcome import Outcome
 
 EXAMPLES = """Examples:
 
@@ -33,7 +33,7 @@ def demo(
     """
     prepare_report(out)
     with bench(None, None, "", None, small=True) as work:
-        from octopia.experiments.demo.comparison import run_demo
+        from octopia.experiments.demo.outcome import run_demo
         from octopia.experiments.demo.pictures import draw_pictures
         from octopia.experiments.demo.plan import DEMO
         from octopia.experiments.demo.report import write_report

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,10 +125,9 @@ def _processes() -> int:
 
 
 def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
-    messages: dict[str, int] = {}
+    messages: Counter[str] = Counter()
     for report in played.reports.values():
-        for kind, count in report["sent"].items():
-            messages[kind] = messages.get(kind, 0) + count
+        messages.update(report["sent"])
     return NetworkRun(
         spec.run_id, spec.algorithm, played.publications, played.deliveries, messages, played.seconds, cpu
     )

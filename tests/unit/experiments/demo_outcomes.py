@@ -7,8 +7,8 @@ import dataclasses
 import numpy
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.demo.comparison import Outcome, Side
 from octopia.experiments.demo.delays import Delays, delays_of
+from octopia.experiments.demo.outcome import Outcome, Side
 from octopia.experiments.demo.plan import DEMO
 from octopia.experiments.network_runs import CpuUse, NetworkRun
 from octopia.experiments.slow_links import slow_links

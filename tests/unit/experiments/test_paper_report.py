@@ -158,9 +158,9 @@ def test_what_was_run_is_said(tmp_path: Path):
 
 def test_the_summary_counts_verdicts(tmp_path: Path):
     _, page = written(tmp_path)
-    assert "<p>Numbers that follow from the design, 2: 2 agree." in page
-    assert "<p>Of these, counted or in virtual time, 25: 4 agree, 21 not run." in page
-    assert f"<p>Claims of the paper, {len(CLAIMS) - 2}: 4 agree," in page
+    assert "<p>Of the 2 numbers that follow from the design, 2 agree." in page
+    assert "<p>Of the 25 claims that are counted or in virtual time, 4 agree, 21 not run." in page
+    assert f"<p>Of the paper&#x27;s {len(CLAIMS) - 2} claims, 4 agree," in page
 
 
 def test_runs_over_sockets_stand_beside_simulated_ones(tmp_path: Path):
@@ -230,5 +230,5 @@ def test_a_report_of_nothing_says_so(tmp_path: Path):
     markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], MANIFEST)
     text = markdown.read_text()
     assert text.count("Not run.") == 3
-    assert "None." in text
+    assert "Not drawn." in text
     assert "    octopia paper --scale laptop\n" in text

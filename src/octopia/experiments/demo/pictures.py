@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octopia.experiments.charts import INK, LOOKS, drawing, frame, save
-from octopia.experiments.demo.comparison import Outcome, Side
+from octopia.experiments.demo.outcome import Outcome, Side
 from octopia.experiments.page import Picture
 from octopia.overlay.drawing import Callouts, draw
 

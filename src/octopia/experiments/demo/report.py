@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from octopia.experiments.demo.comparison import OVERLAY, RUNS, WORKLOAD, Outcome, Side
+from octopia.experiments.demo.outcome import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.demo.pictures import Pictures
 from octopia.experiments.page import Block, Commands, Grid, Heading, Paragraph, cells, write_page
 

@@ -53,7 +53,7 @@ _NAMES = {
     Verdict.AGREES: "agree",
     Verdict.SAME_DIRECTION: "have the same direction",
     Verdict.DIFFERS: "differ",
-    Verdict.NOT_COMPARABLE: "not comparable",
+    Verdict.NOT_COMPARABLE: "cannot be compared",
     Verdict.ASSUMED: "assumed by our cost model",
     Verdict.NOT_RUN: "not run",
 }
@@ -83,14 +83,14 @@ def write_report(
 
 def _summary(judged: Sequence[Judged]) -> Iterator[Block]:
     by_design = [each for each in judged if each.claim.measure is Measure.EXACT]
-    yield Paragraph(f"Numbers that follow from the design, {len(by_design)}: {_counts(by_design)}.")
+    yield Paragraph(f"Of the {len(by_design)} numbers that follow from the design, {_counts(by_design)}.")
     printed = [each for each in judged if each not in by_design]
     # Verdicts on measurements may change from run to run, and the counts with them.
-    yield Paragraph(f"Claims of the paper, {len(printed)}: {_counts(printed)}.", by_clock=True)
+    yield Paragraph(f"Of the paper's {len(printed)} claims, {_counts(printed)}.", by_clock=True)
     measured = [each for each in printed if each.claim.by_clock]
     virtual = [each for each in printed if not each.claim.by_clock]
-    yield Paragraph(f"Of these, counted or in virtual time, {len(virtual)}: {_counts(virtual)}.")
-    yield Paragraph(f"By the clock of this machine, {len(measured)}: {_counts(measured)}.", by_clock=True)
+    yield Paragraph(f"Of the {len(virtual)} claims that are counted or in virtual time, {_counts(virtual)}.")
+    yield Paragraph(f"Of the {len(measured)} claims by the clock of this machine, {_counts(measured)}.", by_clock=True)
 
 
 def _counts(judged: Sequence[Judged]) -> str:
@@ -142,7 +142,7 @@ def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
 def _figures(figures: Sequence[FigureFile], folder: Path) -> Iterator[Block]:
     yield Heading("Figures")
     if not figures:
-        yield Paragraph("None.")
+        yield Paragraph("Not drawn.")
     for figure in figures:
         note = f"{figure.note} Measured by the clock." if figure.by_clock else figure.note
         yield Picture(figure.title, _relative(figure.png, folder), _relative(figure.svg, folder), note)

@@ -1,4 +1,4 @@
-"""Static and dynamic routing compared: a workload by Spark, played on real brokers under both, and both audited.
+"""The outcome of the demo: a workload by Spark, played on real brokers under static and dynamic routing, and audited.
 
 The folder has ``workload`` (its tables and the truth), ``overlay.toml`` (with the slow links) and ``runs`` (the traces,
 as a sweep leaves them). Everything is made again each time.
