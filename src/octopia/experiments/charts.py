@@ -35,8 +35,6 @@ _RC: dict[Any, Any] = {
     "font.size": 10,
     "path.simplify": False,
 }
-
-
 _DASHED = (0, (2.4, 2.0))
 
 

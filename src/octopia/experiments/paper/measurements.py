@@ -66,17 +66,15 @@ def delivery_row(planned: PlannedRun, summary: DeliverySummary) -> DeliveryRow:
 
 def burst_rows(planned: PlannedRun, summary: BurstSummary, seconds: float) -> Iterator[BurstRow | SequenceRow]:
     """Yield the rows of a run of the burst study, which took this long by the clock: its points, then the run."""
-    rate_per_minute, algorithm, seed = round(planned.point.value), planned.run.algorithm, planned.point.seed
+    rate, algorithm, seed = round(planned.point.value), planned.run.algorithm, planned.point.seed
     sequence = [
-        SequenceRow(
-            rate_per_minute, algorithm, seed, each.sequence, each.delay_ms_max, each.time_ms_last - summary.start_ms
-        )
+        SequenceRow(rate, algorithm, seed, each.sequence, each.delay_ms_max, each.time_ms_last - summary.start_ms)
         for each in summary.delays
     ]
     yield from sequence
     stable, deliveries = stable_ms(sequence), summary.deliveries
     yield BurstRow(
-        rate_per_minute=rate_per_minute,
+        rate_per_minute=rate,
         algorithm=algorithm,
         seed=seed,
         publications=planned.point.publications,

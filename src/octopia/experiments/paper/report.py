@@ -30,7 +30,6 @@ _VIRTUAL = (
     "Delays are in virtual time under the profile below, whose costs are assumptions. Matching and path selection are "
     "measured on the real code by the clock of this machine, and differ from run to run."
 )
-
 _WORKLOADS = (
     "The seed and the selectivity of a study determine which subscriber wants which publisher. Other prices change "
     "publications and filters, but hardly affect the counts."
@@ -129,10 +128,9 @@ def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
     notes = [] if ours is None else [ours.comment, size.note]
     if any(notes):
         text += f" ({'; '.join(note for note in notes if note)})"
+    paper = f"by design: {claim.paper}" if claim.measure is Measure.EXACT else claim.paper
     return [
-        *cells(
-            claim.figure, claim.sentence, f"by design: {claim.paper}" if claim.measure is Measure.EXACT else claim.paper
-        ),
+        *cells(claim.figure, claim.sentence, paper),
         Cell(text, claim.by_clock),
         Cell(judged.verdict.value, claim.by_clock, f"verdict {judged.verdict.value.replace(' ', '-')}"),
         Cell(claim.expected_to_differ),
@@ -189,9 +187,7 @@ def _over_sockets(rows: Sequence[RealRow]) -> Iterator[Block]:
         [_real_row(row) for row in rows],
         by_clock=True,
     )  # fmt: skip
-    yield Paragraph(
-        f"The faster of two algorithms in virtual time and over sockets, where delays differ by more than {APART:.0%}:"
-    )
+    yield Paragraph(f"The faster algorithm of each pair, where delays differ by more than {APART:.0%}:")
     yield Grid(
         ("Study", "Algorithms", "Faster in virtual time", "Faster over sockets", "The order of the simulator is"),
         [

@@ -158,7 +158,8 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += " --real" if wanted.real else ""
     study = "" if len(wanted.studies) == len(StudyName) else f" {wanted.studies[0]}"
-    notes = {name: StudyNote(_seeds(name, wanted), now) for name in wanted.studies}
+    seeds = {name: {point.seed for point in load_study(name, extent).points} for name in wanted.studies}
+    notes = {name: StudyNote(tuple(sorted(each)), now) for name, each in seeds.items()}
     return Manifest(
         scale=extent.scale,
         data=wanted.data,
@@ -181,10 +182,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
-
-
-def _seeds(name: StudyName, wanted: Reproduction) -> tuple[int, ...]:
-    return tuple(sorted({point.seed for point in load_study(name, wanted.extent).points}))
 
 
 def _now() -> str:

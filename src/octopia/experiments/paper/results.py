@@ -74,12 +74,10 @@ def _summarise(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> list[l
 
     traces = [each.folder for each in runs]
     match study.name:
-        case StudyName.PUBLISHERS:
+        case StudyName.PUBLISHERS | StudyName.SUBSCRIBERS:
             setups = summaries.summarise_setup(bench, traces, study.brokers)
-            return [[publisher_row(each, setups[each.run.run_id])] for each in runs]
-        case StudyName.SUBSCRIBERS:
-            setups = summaries.summarise_setup(bench, traces, study.brokers)
-            return [[subscriber_row(each, setups[each.run.run_id])] for each in runs]
+            make = publisher_row if study.name is StudyName.PUBLISHERS else subscriber_row
+            return [[make(each, setups[each.run.run_id])] for each in runs]
         case StudyName.DELIVERY:
             deliveries = summaries.summarise_deliveries(bench, traces)
             return [[delivery_row(each, deliveries[each.run.run_id])] for each in runs]
