@@ -32,7 +32,7 @@ import numpy as np
 from rich.console import Console
 
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, contains, matches
-from octopia.experiments.collecting import no_collections
+from octopia.experiments.gc_pause import gc_paused
 from octopia.ids import BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, IS_COMPILED, IndexSubscriptions
 
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"kernel: {'compiled' if IS_COMPILED else 'plain Python'}")
         print("      subscr.  select.  ids/s     links/s   batched/s  x scan  x columns  x and (ids, links)  "
               "x cold (ids, links)  ins/s    del/s    longest  bytes")  # fmt: skip
-    with no_collections():
+    with gc_paused():
         for name in options.workloads:
             for size in options.sizes:
                 with Console(stderr=True).status(f"{name} with {size:,} subscriptions"):

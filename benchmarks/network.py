@@ -55,7 +55,7 @@ from network_lines import (
 from network_load import CHOICES, run_profiled
 from network_processes import Child, Wrong
 from octopia.errors import OctopiaError
-from octopia.experiments.embedded import at_free_addresses, percentile, running
+from octopia.experiments.local_overlay import at_free_addresses, percentile, running
 from octopia.overlay.files import overlay_from_text
 
 CHAIN = 4

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from network_load import CHOICES, run_publisher, run_subscribers
 from network_processes import Child, Wrong, run_relay
-from octopia.addresses import Address
-from octopia.experiments.embedded import READY_S, at_free_addresses, cpu_s_of, free_addresses, running
-from octopia.overlay.files import overlay_from_text
+from octopia.experiments.local_overlay import READY_S, at_free_addresses, cpu_s_of, free_addresses, running
+from octopia.overlay.files import Address, overlay_from_text
 
 FAN = 2 * CHOICES
 

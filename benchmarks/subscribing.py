@@ -22,11 +22,10 @@ from typing import Any
 from octopia.algorithms import make_broker
 from octopia.broker import BrokerSettings
 from octopia.content import Disjunction, Filter, Operator, Predicate
-from octopia.experiments.collecting import no_collections
+from octopia.experiments.gc_pause import gc_paused
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import Overflow
 from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
@@ -78,7 +77,7 @@ def full_broker(matchers: MatcherFactory, subscriptions: int, advertisements: in
     for number in range(advertisements):
         host = BrokerId("b", 1 + number % 3)
         broker.receive(host, [Advertise(AdvertisementId(host, 1, number), work.offer())], 0.0)
-    broker.attach(CLIENT, Overflow.DISCONNECT, 0.0)
+    broker.attach(CLIENT, 0.0)
     drain(broker)
     return broker
 
@@ -107,7 +106,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"subscriptions": options.subscriptions, "advertisements": options.advertisements}
     times: dict[str, list[float]] = {}
     intersecting = []
-    with no_collections():
+    with gc_paused():
         for number in range(options.requests):
             interest, offer = work.interest(), work.offer()
             intersecting.append(len(indexed.state.clt.intersected_by(interest)))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from octopia.cli import app
 from octopia.errors import NetworkError, UsageError
 from octopia.experiments import bench as work
-from octopia.experiments.calibrate import fit_line
+from octopia.experiments.calibration import fit_line
 from octopia.simulator.profiles import find_profile
 
 runner = CliRunner()

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.errors import UsageError
-from octopia.experiments import networked
-from octopia.experiments.networked import CpuSample, play_on_brokers, use_of
+from octopia.experiments import network_runs
+from octopia.experiments.network_runs import CpuSample, play_on_brokers, use_of
 from octopia.playing.runs import RunSpec
 from octopia.settings import Algorithm
 
@@ -97,7 +97,7 @@ def test_elsewhere_the_use_of_processors_is_unknown(workload: str, tmp_path: Pat
     class Elsewhere:
         platform = "darwin"
 
-    monkeypatch.setattr(networked, "sys", Elsewhere)
+    monkeypatch.setattr(network_runs, "sys", Elsewhere)
     run = play_on_brokers(RunSpec(workload=workload), tmp_path, 1.0, lambda _: None)
     assert run.cpu is None
     assert json.loads((tmp_path / "run.json").read_text())["cpu"] is None
@@ -109,7 +109,7 @@ def test_a_run_that_fails_leaves_no_folder_of_a_finished_one(workload: str, tmp_
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(networked, "play_on_network", fail)
+    monkeypatch.setattr(network_runs, "play_on_network", fail)
     with pytest.raises(KeyboardInterrupt):
         play_on_brokers(RunSpec(workload=workload), tmp_path, 1.0, lambda _: None)
     assert not (tmp_path / "run.json").exists()

@@ -1,7 +1,7 @@
 """A parent that does not read what its workers report holds nobody up."""
 
 from octopia.client import connect_blocking
-from octopia.experiments.embedded import at_free_addresses, running, urls_of
+from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.overlay.files import overlay_from_text
 from octopia.runtime import process
 

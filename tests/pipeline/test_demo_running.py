@@ -1,13 +1,13 @@
-"""The demo on the small workload that tests share: played on real brokers, audited and told."""
+"""The demo on the small workload that tests share: played on real brokers and audited."""
 
 import shutil
 
 import pytest
 from small import SMALL
 
-from octopia.experiments.demo import running
+from octopia.experiments.demo import outcome as demo_outcome
+from octopia.experiments.demo.outcome import compare_routing, run_demo
 from octopia.experiments.demo.plan import Plan
-from octopia.experiments.demo.running import compare_routing, run_demo
 from octopia.pipeline import jobs
 
 FAST = Plan(SMALL, symbols=40, days=20, link_rate=60.0, speed=10.0)
@@ -43,7 +43,7 @@ def test_the_workload_and_its_truth_come_first(bench, outcome, tmp_path, monkeyp
     made = []
     monkeypatch.setattr(jobs, "make_workload", lambda _, folder, spec, market: made.append((folder, spec, market)))
     monkeypatch.setattr(jobs, "find_truth", lambda _, folder: made.append(folder) or 1234)
-    monkeypatch.setattr(running, "compare_routing", lambda *_: outcome)
+    monkeypatch.setattr(demo_outcome, "compare_routing", lambda *_: outcome)
     told = run_demo(bench, tmp_path, FAST)
     workload = str(tmp_path / "workload")
     assert made == [(workload, SMALL, jobs.Market(symbols=40, days=20)), workload]

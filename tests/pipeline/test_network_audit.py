@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from octopia.errors import UsageError
-from octopia.experiments.embedded import at_free_addresses, running
+from octopia.experiments.local_overlay import at_free_addresses, running
 from octopia.overlay.files import overlay_from_text
 from octopia.pipeline.jobs import Bench, audit_runs
 from octopia.pipeline.metrics import messages, publication_delay

@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.errors import JobFailed, UsageError
-from octopia.experiments.paper import evaluation
-from octopia.experiments.paper.names import Name
-from octopia.experiments.paper.running import Ran
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.paper import reproduction
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.rows import Tables
 from octopia.experiments.paper.studies import read_study
-from octopia.experiments.paper.tables import AuditRow, Tables
+from octopia.experiments.paper.study_runs import Ran
 
 
 @pytest.fixture
@@ -21,9 +22,9 @@ def small_studies(monkeypatch, tmp_path):
     """Every study is a small burst, and none is repeated under other assumptions."""
     (tmp_path / "study.toml").write_text(BURST_STUDY)
     monkeypatch.setattr(
-        evaluation, "load_study", lambda name, extent: read_study(tmp_path / "study.toml", name, extent)
+        reproduction, "load_study", lambda name, extent: read_study(tmp_path / "study.toml", name, extent)
     )
-    monkeypatch.setattr(evaluation, "vary", lambda *_: ())
+    monkeypatch.setattr(reproduction, "vary", lambda *_: ())
 
 
 def rows_of(path):
@@ -61,14 +62,16 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, 
     bursts = rows_of(out / "tables" / "bursts.csv")
     assert [row["rate_per_minute"] for row in bursts] == ["30000", "30000", "60000", "60000"]
     assert len(rows_of(out / "tables" / "audits.csv")) == 6
-    with pytest.raises(UsageError, match="which has results of the scale tiny with a made-up market: choose one with"):
+    with pytest.raises(
+        UsageError, match="which has results of the scale tiny with a made-up market: choose another one"
+    ):
         run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
 
 
 def test_faults_fail_the_command_after_the_report(run_command, small_studies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     faulty = AuditRow("burst-30000-static-0", 100, 1, 0, 0)
-    monkeypatch.setattr(evaluation, "run_study", lambda *_: Ran(Tables(), (faulty,)))
+    monkeypatch.setattr(reproduction, "run_study", lambda *_: Ran(Tables(audits=(faulty,))))
     with pytest.raises(JobFailed, match="faults in 1 runs, the first burst-30000-static-0"):
         run_command("paper", "burst", "--out", "evaluation")
     assert "1 missing" in (tmp_path / "evaluation" / "report.md").read_text()
@@ -78,13 +81,13 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
     monkeypatch.chdir(tmp_path)
 
     def run_study(bench, study, folder, market):
-        if study.name is Name.SUBSCRIBERS:
+        if study.name is StudyName.SUBSCRIBERS:
             raise JobFailed("no memory")
-        return Ran(Tables(), (AuditRow(f"{study.name}-1", 100, 0, 0, 0),), ("abc",))
+        return Ran(Tables(audits=(AuditRow(f"{study.name}-1", 100, 0, 0, 0),)), ("abc",))
 
-    monkeypatch.setattr(evaluation, "run_study", run_study)
-    monkeypatch.setattr(evaluation, "measure_costs", lambda *_: ())
-    monkeypatch.setattr(evaluation, "load_workload", lambda *_: None)
+    monkeypatch.setattr(reproduction, "run_study", run_study)
+    monkeypatch.setattr(reproduction, "measure_costs", lambda *_: ())
+    monkeypatch.setattr(reproduction, "load_workload", lambda *_: None)
     with pytest.raises(JobFailed, match=r"but 1 of 4 failed \(subscribers: no memory\)"):
         run_command("paper", "--out", "evaluation")
     out = tmp_path / "evaluation"

@@ -8,12 +8,12 @@ from small import BURST_STUDY
 
 from octopia.content import intersects
 from octopia.errors import UsageError
-from octopia.experiments.paper import finding, real
-from octopia.experiments.paper.names import Name, Scale
-from octopia.experiments.paper.real import ENOUGH, SHORT, UNKNOWN, run_really
-from octopia.experiments.paper.running import run_study, run_variants, stable_ms
+from octopia.experiments.paper import results, socket_runs
+from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.rows import CpuSupply
+from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, read_study
-from octopia.experiments.paper.tables import SequenceRow
+from octopia.experiments.paper.study_runs import run_study, run_variants
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
 from octopia.playing.files import load_workload
@@ -44,7 +44,7 @@ def study_of(text, name, tmp_path):
 
 
 def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch):
-    study = study_of(PUBLISHERS, Name.PUBLISHERS, tmp_path)
+    study = study_of(PUBLISHERS, StudyName.PUBLISHERS, tmp_path)
     ran = run_study(bench, study, "studies", SMALL)
     octopia, tid = ran.tables.publishers
     # Two clusters: one message and two entries an advertisement; all of six brokers and seven links know TID's.
@@ -61,7 +61,7 @@ def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch)
 
 @pytest.fixture(scope="module")
 def burst(bench, tmp_path_factory):
-    study = study_of(BURST_STUDY, Name.BURST, tmp_path_factory.mktemp("burst"))
+    study = study_of(BURST_STUDY, StudyName.BURST, tmp_path_factory.mktemp("burst"))
     return study, run_study(bench, study, "studies", SMALL)
 
 
@@ -73,9 +73,9 @@ def test_a_burst_is_played_measured_and_audited(bench, burst):
         assert row.publication_messages > 0
         assert row.share_below_1s == 1.0
     assert {row.algorithm for row in ran.tables.sequences} == {"static", "dynamic"}
-    assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.audits)
-    assert [row.deliveries for row in ran.audits] == [row.deliveries for row in ran.tables.bursts]
-    assert all(row.deliveries > 0 for row in ran.audits)
+    assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.tables.audits)
+    assert [row.deliveries for row in ran.tables.audits] == [row.deliveries for row in ran.tables.bursts]
+    assert all(row.deliveries > 0 for row in ran.tables.audits)
 
 
 def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypatch):
@@ -83,15 +83,15 @@ def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypat
     place = "studies/burst/runs/traces"
     (kept,) = (run for run in bench.storage.names_in(place) if "static" in run)
     batches = []
-    look = finding._look
-    monkeypatch.setattr(finding, "_look", lambda *asked: batches.append(asked[2]) or look(*asked))
+    summarise = results._summarise
+    monkeypatch.setattr(results, "_summarise", lambda *asked: batches.append(asked[2]) or summarise(*asked))
     assert run_study(bench, study, "studies", SMALL) == ran
     assert batches == []
     # As if it had been run again, and taken longer.
     noted = bench.storage.read_json(f"{place}/{kept}/run.json")
     bench.storage.write_json(f"{place}/{kept}/run.json", noted | {"seconds": 1234.5})
     static, dynamic = run_study(bench, study, "studies", SMALL).tables.bursts
-    assert [list(batch) for batch in batches] == [[kept]]
+    assert [[each.run.run_id for each in batch] for batch in batches] == [[kept]]
     assert static == dataclasses.replace(ran.tables.bursts[0], seconds=1234.5)
     assert dynamic == ran.tables.bursts[1]
     bench.storage.write_json(f"{place}/{kept}/run.json", noted)
@@ -101,11 +101,11 @@ def test_large_runs_are_looked_at_one_by_one(bench, burst, monkeypatch):
     study, ran = burst
     place = "studies/burst/runs/traces"
     for run in bench.storage.names_in(place):
-        bench.storage.remove_file(f"{place}/{run}/found.json")
+        bench.storage.remove_file(f"{place}/{run}/rows.json")
     sizes = []
-    look = finding._look
-    monkeypatch.setattr(finding, "_look", lambda *asked: sizes.append(len(asked[2])) or look(*asked))
-    monkeypatch.setattr(finding, "ROWS_AT_ONCE", 1)
+    summarise = results._summarise
+    monkeypatch.setattr(results, "_summarise", lambda *asked: sizes.append(len(asked[2])) or summarise(*asked))
+    monkeypatch.setattr(results, "ROWS_AT_ONCE", 1)
     assert run_study(bench, study, "studies", SMALL) == ran
     assert sizes == [1, 1]
 
@@ -125,7 +125,7 @@ def test_a_study_under_several_profiles_gives_tables_of_each(bench, burst, tmp_p
     study, ran = burst
     slow = write_profile(dataclasses.replace(PAPER, name="slow", send_us=30_000.0), tmp_path)
     tables = run_variants(bench, study, "studies", SMALL, {"assumed": "paper", "slow": str(slow)})
-    assert tables["assumed"] == ran.tables
+    assert tables["assumed"] == dataclasses.replace(ran.tables, audits=())
     for before, after in zip(ran.tables.bursts, tables["slow"].bursts, strict=True):
         assert (after.algorithm, after.deliveries) == (before.algorithm, before.deliveries)
         assert after.publication_delay_ms > 5 * before.publication_delay_ms
@@ -137,29 +137,19 @@ def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, 
     (tmp_path / "burst").mkdir()
     made = bench.storage.absolute(f"studies/burst/{study.points[0].folder}")
     shutil.copytree(made, tmp_path / "burst" / study.points[0].folder)
-    ran = run_really(bench, study, tmp_path, SMALL)
-    (static,), (audit,) = ran.rows, ran.audits
+    tables = run_over_sockets(bench, study, tmp_path, SMALL)
+    (static,), (audit,) = tables.real, tables.audits
     assert (audit.missing, audit.unwanted, audit.duplicate, audit.deliveries) == (0, 0, 0, static.deliveries)
     assert (static.algorithm, static.publications, static.offered) == ("static", 60, 25.0)
     assert static.deliveries > 0
-    assert static.processors in (ENOUGH, SHORT, UNKNOWN)
+    assert static.processors in CpuSupply
     # Forty publications over a link that carries forty a second.
     assert static.publication_delay_ms > 50
     assert static.simulated_delay_ms > 50
     assert static.publication_messages == static.simulated_messages
     # All is finished: asked again, it only reads.
-    monkeypatch.setattr(real, "play_on_brokers", None)
-    assert run_really(bench, study, tmp_path, SMALL) == ran
+    monkeypatch.setattr(socket_runs, "play_on_brokers", None)
+    assert run_over_sockets(bench, study, tmp_path, SMALL) == tables
     # With other links they would be other runs.
     with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):
-        run_really(bench, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)
-
-
-def sequence_of(*delays_ms: float) -> list[SequenceRow]:
-    return [SequenceRow(60_000, "static", 0, number, delay, 100.0 * number) for number, delay in enumerate(delays_ms)]
-
-
-def test_a_run_is_stable_after_its_last_late_group():
-    assert stable_ms(sequence_of(5.0, 1000.0, 7.0)) == 0.0
-    assert stable_ms(sequence_of(5.0, 1500.0, 9.0, 2000.0, 7.0)) == 300.0
-    assert stable_ms(sequence_of(5.0, 1500.0)) is None
+        run_over_sockets(bench, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)

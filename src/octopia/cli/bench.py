@@ -26,8 +26,8 @@ from octopia.cli.output import console, print_json
 from octopia.client.urls import VARIABLE
 from octopia.errors import NetworkError, UsageError
 from octopia.experiments.bench import Load, Result, run_load
-from octopia.experiments.calibrate import Calibration, Scale, calibrate_here
-from octopia.experiments.embedded import at_free_addresses, running, urls_of
+from octopia.experiments.calibration import Calibration, Scale, calibrate_here
+from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.overlay.files import Overlay, overlay_from_text
 from octopia.transport.loop import run_loop
 

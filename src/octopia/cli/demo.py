@@ -14,7 +14,7 @@ from octopia.cli.spark import bench, prepare_report
 from octopia.errors import JobFailed
 
 if TYPE_CHECKING:
-    from octopia.experiments.demo.running import Outcome
+    from octopia.experiments.demo.outcome import Outcome
 
 
 @examples(
@@ -29,10 +29,10 @@ def demo(out: OutFolder = Path("out/demo"), as_json: AsJson = False) -> None:
     """
     prepare_report(out)
     with bench(None, None, "", None, small=True) as work:
+        from octopia.experiments.demo.outcome import run_demo
         from octopia.experiments.demo.pictures import draw_pictures
         from octopia.experiments.demo.plan import DEMO
         from octopia.experiments.demo.report import write_report
-        from octopia.experiments.demo.running import run_demo
 
         outcome = run_demo(work, out, DEMO)
         with work.stages.line("drawing pictures"):
@@ -61,7 +61,7 @@ def _print(outcome: Outcome, page: Path) -> None:
         table.add_row(*row)
     screen.print(table)
     for side in outcome.sides:
-        screen.print(f"audit of {side.run.algorithm} routing: {side.audit} of {side.audit.owed:,} deliveries")
+        screen.print(f"audit of {side.run.algorithm} routing: {side.audit.faults} of {side.audit.owed:,} deliveries")
     if outcome.is_short:
         screen.print(SHORT)
     screen.print(f"the report is in {page} and {page.with_suffix('.md')}: open it in a browser")

@@ -12,7 +12,7 @@ from octopia.cli.options import AsJson, Bars
 from octopia.cli.output import print_json
 from octopia.cli.spark import Master, Remote, Ui, bench, prepare_report
 from octopia.errors import JobFailed, UsageError
-from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.names import Scale, StudyName
 
 
 @examples(
@@ -23,7 +23,7 @@ from octopia.experiments.paper.names import Name, Scale
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
 )
 def paper(
-    study: Annotated[Name | None, typer.Argument(help="The study to run.", show_default="all")] = None,
+    study: Annotated[StudyName | None, typer.Argument(help="The study to run.", show_default="all")] = None,
     scale: Annotated[Scale, typer.Option(help="Size of the studies.")] = Scale.LAPTOP,
     out: Annotated[
         Path | None,
@@ -52,19 +52,19 @@ def paper(
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
     if bars is not None and not Path(bars).exists():
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
-    if real and study in (Name.PUBLISHERS, Name.SUBSCRIBERS):
+    if real and study in (StudyName.PUBLISHERS, StudyName.SUBSCRIBERS):
         raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
     out = out or Path("out/paper") / scale
     prepare_report(out)
     # The report is written to this machine, not to the storage root.
     with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
-        from octopia.experiments.paper.evaluation import Evaluation, evaluate
+        from octopia.experiments.paper.reproduction import Reproduction, reproduce
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market
 
         market = Market(None if bars is None else str(Path(bars).absolute()))
-        names = list(Name) if study is None else [study]
-        done = evaluate(work, Evaluation(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
+        names = list(StudyName) if study is None else [study]
+        done = reproduce(work, Reproduction(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
     page = done.page
     if as_json:
         print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})

@@ -109,7 +109,7 @@ def _simulated(spec: RunSpec, out: Path, show: Callable[[str], None]) -> dict[st
 
 
 def _on_network(spec: RunSpec, out: Path, speed: float, show: Callable[[str], None]) -> dict[str, Any]:
-    from octopia.experiments.networked import play_on_brokers
+    from octopia.experiments.network_runs import play_on_brokers
 
     run = play_on_brokers(spec, out, speed, show)
     result: dict[str, Any] = {

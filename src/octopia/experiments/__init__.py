@@ -1,7 +1,7 @@
-"""Experiments: what joins the simulator and the network, and measures them.
+"""Experiments: measurements of the simulator and the network.
 
-``embedded`` runs an overlay for a while, ``bench`` loads one with publications, ``networked`` plays a workload on one,
-``calibrate`` finds out what the simulator should assume of this machine. ``paper`` has the studies of the paper's
-evaluation, every number that the paper claims, and the figures and the report made of results. ``demo`` is what
-``make demo`` shows. ``page`` and ``charting`` are how results look.
+``local_overlay`` runs an overlay on this machine, ``bench`` loads one with publications, ``network_runs`` plays a
+workload on one, and ``calibration`` measures the costs that the simulator should assume for this machine. ``paper`` has
+the studies of the paper's evaluation, its claims, figures and report. ``demo`` is behind ``make demo``. ``page`` and
+``charts`` define how results look.
 """

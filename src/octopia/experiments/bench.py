@@ -1,9 +1,9 @@
-"""A load of publications on a running overlay, with clients as programs use them.
+"""A load of publications on a running overlay, sent and received by ordinary clients.
 
-All clients share this process. Every subscriber wants every publication, so that all that is published must come once
-to each of them; that is counted. What is under way is bounded: without a rate, the next publication is sent when an
-earlier one has arrived, so that neither brokers nor subscribers are overrun, and the rate is what the overlay and these
-clients carry together.
+All clients share this process. Every subscriber wants every publication, so that each must receive every publication
+exactly once; deliveries are counted. The number of deliveries in flight is bounded: without a rate, the next
+publication is sent when an earlier one has arrived. So neither brokers nor subscribers are overrun, and the result is
+the rate that the overlay and these clients carry together.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from octopia.client import Client, Received, connect
 from octopia.content import Publication, Value
 from octopia.errors import UsageError
-from octopia.experiments.embedded import percentile
+from octopia.experiments.local_overlay import percentile
 
 PROGRESS_S = 0.1
 SILENCE_S = 10.0
-"""When nothing has come for so long, what is missing is taken for lost."""
+"""After this long without a delivery, missing deliveries count as lost."""
 REST_S = 0.2
-"""How long doubles are waited for in the end."""
+"""The time to wait for duplicates in the end."""
 _BAR: dict[str, Value] = {
     "symbol": "IBM",
     "open": 15.07,
@@ -37,12 +37,12 @@ _BAR: dict[str, Value] = {
 }
 
 OnProgress = Callable[[int, int], None]
-"""Told how many deliveries have come, and how many are expected."""
+"""Called with the number of deliveries so far, and the number expected."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """Who publishes how much; a rate of 0 is as fast as it arrives, with at most ``window`` deliveries under way."""
+    """The load; a rate of 0 is as fast as deliveries arrive, with at most ``window`` deliveries in flight."""
 
     publications: int = 20_000
     publishers: int = 1
@@ -54,7 +54,7 @@ class Load:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a load; the delay is from the publisher's clock to the subscriber's, which are the same."""
+    """The results of a load; publishers and subscribers share the clock by which delays are measured."""
 
     publications: int
     expected: int
@@ -70,7 +70,7 @@ class Result:
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything came exactly once."""
+        """True if every delivery came exactly once."""
         return not self.lost and not self.doubled
 
     def to_json(self) -> dict[str, Any]:
@@ -81,9 +81,9 @@ class Result:
 async def run_load(
     publish_at: Sequence[str], subscribe_at: Sequence[str], load: Load, on_progress: OnProgress
 ) -> Result:
-    """Connect clients, spread over the brokers at these URLs, publish, and wait until everything has arrived."""
+    """Connect clients, spread over the brokers at these URLs, publish, and wait for all deliveries."""
     if load.publications < load.publishers:
-        raise UsageError(f"expected a publication for each publisher at least, got {load.publications}")
+        raise UsageError(f"expected at least one publication per publisher, got {load.publications}")
     name = secrets.token_hex(4)
     tally = _Tally(load.publications * load.subscribers, load.window)
     async with contextlib.AsyncExitStack() as stack:
@@ -138,7 +138,7 @@ async def _tell(tally: _Tally, on_progress: OnProgress) -> None:
 
 
 class _Tally:
-    """What was sent and what has come."""
+    """The publications sent, and the deliveries so far."""
 
     def __init__(self, expected: int, window: int):
         self.expected = expected
@@ -159,13 +159,13 @@ class _Tally:
         self._news.set()
 
     async def room(self, deliveries: int) -> None:
-        """Wait until one more publication may be under way, which will make so many deliveries."""
+        """Wait until one more publication, with this number of deliveries, may be in flight."""
         while self._sent and self._sent + deliveries - len(self.delays_ms) > self._window and not self._is_silent:
             await self._some_news()
         self._sent += deliveries
 
     async def wait(self) -> None:
-        """Wait until everything has come, or nothing comes any more."""
+        """Wait for all deliveries, or until they stop."""
         while len(self._seen) < self.expected and not self._is_silent:
             await self._some_news()
         last_s = self._last_s
@@ -182,7 +182,7 @@ class _Tally:
             await asyncio.wait_for(self._news.wait(), SILENCE_S)
 
     def result(self, published: int, accepted_s: float, begin: float) -> Result:
-        """Sum up."""
+        """Return the results."""
         seconds = max(self._last_s - begin, 1e-9)
         return Result(
             publications=published,

@@ -1,7 +1,7 @@
-"""A page made of blocks, written as Markdown and as one HTML file that needs nothing else but its pictures.
+"""A page made of blocks, written as Markdown and as one HTML file that needs nothing but its pictures.
 
-All text is escaped in both. What a clock measured, be it the time of day or how long something took, stands between
-two comments; ``without_clock`` takes it out, so that two pages of the same runs can be compared.
+All text is escaped in both. Measurements by a clock, such as the time of day or a duration, stand between two comments.
+``without_clock`` takes them out, so that two pages of the same runs can be compared.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import dataclasses
 import html
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote
 
 _CLOCK = "<!-- clock -->"
 _END = "<!-- /clock -->"
 _APART = "\n\n"
-"""Markdown reads a line that begins with a comment as HTML, so text stands apart from it."""
+"""Markdown reads a line that begins with a comment as HTML, so that text needs an empty line before it."""
 _MARKED = re.compile(f"{_CLOCK}.*?{_END}", re.DOTALL)
 _MARKDOWN = re.compile(r"([\\`*\[\]|]|(?<!\w)_|_(?!\w))")
 
@@ -32,7 +33,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading; level 1 is the page's."""
+    """A heading; level 1 is the title of the page."""
 
     text: str
     level: int = 2
@@ -57,7 +58,7 @@ class Grid:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture by its address relative to the page, with one in vectors behind it."""
+    """A PNG picture that links to its SVG version; addresses are relative to the page."""
 
     title: str
     png: str
@@ -67,7 +68,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Commands:
-    """What to type, a line each."""
+    """Commands to type, one per line."""
 
     lines: tuple[str, ...]
 
@@ -76,24 +77,33 @@ Block = Heading | Paragraph | Grid | Picture | Commands
 
 
 def without_clock(text: str) -> str:
-    """Take out of a page, in either format, what a clock measured."""
+    """Return a page, in either format, without measurements by a clock."""
     return _MARKED.sub("", text)
 
 
 def cells(*texts: object) -> list[Cell]:
-    """Make a row of a table; numbers get separators for thousands."""
+    """Return a row of a table; integers get thousands separators."""
     return [Cell(f"{text:,}" if isinstance(text, int) else str(text)) for text in texts]
 
 
 def to_markdown(blocks: Iterable[Block]) -> str:
-    """Write the page as Markdown."""
+    """Return the page as Markdown."""
     return "\n\n".join(_markdown(block) for block in blocks) + "\n"
 
 
 def to_html(title: str, blocks: Iterable[Block]) -> str:
-    """Write the page as HTML, with its style in it and no script."""
+    """Return the page as HTML with an embedded style sheet and no script."""
     body = "\n".join(_html(block) for block in blocks)
     return _PAGE.format(title=html.escape(title), style=_STYLE, body=body)
+
+
+def write_page(folder: Path, title: str, blocks: Sequence[Block]) -> tuple[Path, Path]:
+    """Write report.md and report.html into a folder, and return both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    markdown, page = folder / "report.md", folder / "report.html"
+    markdown.write_text(to_markdown(blocks), encoding="utf-8")
+    page.write_text(to_html(title, blocks), encoding="utf-8")
+    return markdown, page
 
 
 def _markdown(block: Block) -> str:
@@ -153,7 +163,7 @@ def _if_clock(text: str, by_clock: bool, between: str = "") -> str:
 
 
 def _marked_down(text: str) -> str:
-    """Escape what Markdown and the HTML within it would take for markup."""
+    """Escape markup of Markdown and of the HTML within it."""
     return _MARKDOWN.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))
 
 

@@ -1,7 +1,7 @@
-"""Slow links around a bursty publisher: what is more than they carry waits, or is sent around.
+"""Slow links around a bursty publisher, so that publications must wait or take another path.
 
 Static routing sends every publication over the iLink of each cluster that wants it, slow or not. Dynamic routing sends
-it around: one iLink of the publisher's host broker stays fast.
+it around them: one iLink of the publisher's host broker stays fast.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def host_of_burst(workload: str) -> BrokerId:
 
 
 def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
-    """Return the iLinks of the burst's host broker that become slow: two, but one stays fast if there is more than one.
+    """Return the iLinks of the burst's host broker that become slow: at most two, to the lowest clusters.
 
-    They lead to the lowest clusters.
+    One iLink stays fast if there are several.
     """
     others = [BrokerId(host.region, cluster) for cluster in range(scot.clusters) if cluster != host.cluster]
     if not others:
@@ -37,7 +37,7 @@ def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
 
 
 def overlay_text(name: str, spec: WorkloadSpec, links: Sequence[Link], rate: float) -> str:
-    """Return an overlay file with the brokers of a workload; some links carry so many publications a second."""
+    """Return an overlay file for a workload in which some links carry ``rate`` publications per second."""
     lines = [f'name = "{name}"', f'tree = "{spec.tree}"', f"clusters = {spec.scot().clusters}"]
     for one, other in links:
         lines += ["", "[[link]]", f'between = ["{one}", "{other}"]', f"rate = {rate:g}"]

@@ -1,12 +1,14 @@
-"""What the studies want to know of each run, as plain rows: metrics put side by side, one row a run.
+"""Summaries of runs for the paper's studies: metrics of a trace side by side, one summary per run.
 
-Traces are given by the names of files, of the folders of runs, or of sweeps.
+Traces are named by files, by the folders of runs, or by those of sweeps. Summaries are returned by run id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,102 +22,154 @@ from octopia.pipeline.traces import read_traces
 _RUN = "run_id"
 
 
-def spreading(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, dict[str, Any]]:
-    """Return for each run how far advertisements and subscriptions went: delays, messages, and sizes of tables."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spread:
+    """Advertisements or subscriptions: their number, and the mean time until the last broker had them."""
+
+    count: int = 0
+    delay_ms_mean: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetupSummary:
+    """Advertisements and subscriptions of a run, the messages that they took and the tables that they filled."""
+
+    advertisements: Spread
+    subscriptions: Spread
+    messages: Counter[str]
+    """By kind."""
+    table_size_mean: Mapping[str, float]
+    """By kind of table, over all brokers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeliverySummary:
+    """Deliveries of a run."""
+
+    count: int
+    delay_ms_mean: float
+    share_below_1s: float
+    messages: Counter[str]
+    """By kind."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DelayPoint:
+    """The longest delay among consecutive deliveries, and the time of the last of them."""
+
+    sequence: int
+    delay_ms_max: float
+    time_ms_last: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BurstSummary:
+    """A run with a burst; queues are those between brokers, sampled from the start of the burst on."""
+
+    deliveries: DeliverySummary
+    start_ms: float
+    last_delivery_ms: float
+    queue_length_sum: int
+    """The lengths of all queues, summed over samples."""
+    shrinking_at_ms: tuple[float, ...]
+    """The times of the samples in which the longest queue was getting shorter (CE < 1)."""
+    delays: tuple[DelayPoint, ...]
+
+
+def summarise_setup(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, SetupSummary]:
+    """Summarise advertisements and subscriptions on an overlay with this number of brokers."""
     trace = read_traces(bench.spark, bench.storage, *traces).persist()
     try:
-        found = _mean_reach(metrics.advertisement_delay(trace), "advertisement_delay_ms", "advertisements")
-        _merge(found, _mean_reach(metrics.subscription_delay(trace), "subscription_delay_ms", "subscriptions"))
-        _merge(found, _messages(trace))
-        sizes = metrics.mean_table_size(trace, brokers).collect()
-        _merge(found, _by_run([(row.run_id, f"{row.kind}_size_mean", row.size_mean) for row in sizes]))
-        return found
+        advertisements = _spread(metrics.advertisement_delay(trace))
+        subscriptions = _spread(metrics.subscription_delay(trace))
+        messages = _messages(trace)
+        sizes: dict[str, dict[str, float]] = {}
+        for row in metrics.mean_table_size(trace, brokers).collect():
+            sizes.setdefault(row.run_id, {})[row.kind] = row.size_mean
     finally:
         trace.unpersist()
+    return {
+        run: SetupSummary(spread, subscriptions.get(run, Spread()), messages.get(run, Counter()), sizes.get(run, {}))
+        for run, spread in advertisements.items()
+    }
 
 
-def delivering(bench: Bench, traces: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return for each run how deliveries went: their delays, and messages."""
-    return _delivering(read_traces(bench.spark, bench.storage, *traces))
+def summarise_deliveries(bench: Bench, traces: Sequence[str]) -> dict[str, DeliverySummary]:
+    """Summarise delays of deliveries, and messages."""
+    return _deliveries(read_traces(bench.spark, bench.storage, *traces))
 
 
-def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
-    delays = metrics.publication_delay(trace).collect()
-    found = {row.run_id: row.asDict() for row in delays}
-    _merge(found, _messages(trace))
-    return found
-
-
-def bursting(bench: Bench, traces: Sequence[str], group: int) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return for each run how deliveries went, when the burst began, and what waited from then on.
-
-    And the longest delays in sequence, one for each ``group`` of deliveries, in order for each run.
-    """
+def summarise_bursts(bench: Bench, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
+    """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
     trace = read_traces(bench.spark, bench.storage, *traces)
-    found = _delivering(trace)
-    _merge(found, _span(trace))
-    _merge(found, _waiting(trace, {run: values["burst_ms"] for run, values in found.items()}))
-    sequence = metrics.delay_sequence(trace, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
-    return found, [row.asDict() for row in sequence.orderBy(_RUN, "sequence").collect()]
+    deliveries, spans = _deliveries(trace), _spans(trace)
+    queues = _queues(trace, {run: start_ms for run, (start_ms, _) in spans.items()})
+    delays = _delays(trace, group)
+    return {
+        run: BurstSummary(deliveries[run], start_ms, last_ms, *queues.get(run, (0, ())), delays[run])
+        for run, (start_ms, last_ms) in spans.items()
+    }
 
 
-def _span(trace: DataFrame) -> dict[str, dict[str, Any]]:
-    """Return when the burst began, and when the last delivery came."""
+def _deliveries(trace: DataFrame) -> dict[str, DeliverySummary]:
+    messages = _messages(trace)
+    return {
+        row.run_id: DeliverySummary(
+            row.deliveries, row.delay_ms_mean, row.share_below_1000_ms, messages.get(row.run_id, Counter())
+        )
+        for row in metrics.publication_delay(trace).collect()
+    }
+
+
+def _spans(trace: DataFrame) -> dict[str, tuple[float, float]]:
+    """Return the time at which the burst began, and that of the last delivery."""
     event, time_ms = F.col("event"), F.col("time_ms")
     is_burst = (event == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
     is_delivery = event == Event.DELIVER.value
     found = (
         trace.where(is_burst | is_delivery)
         .groupBy(_RUN)
-        .agg(
-            F.min(F.when(is_burst, time_ms)).alias("burst_ms"),
-            F.max(F.when(is_delivery, time_ms)).alias("last_ms"),
-        )
+        .agg(F.min(F.when(is_burst, time_ms)).alias("start_ms"), F.max(F.when(is_delivery, time_ms)).alias("last_ms"))
     )
-    return {row.run_id: row.asDict() for row in found.collect()}
+    return {row.run_id: (row.start_ms, row.last_ms) for row in found.collect()}
 
 
-def _waiting(trace: DataFrame, burst_ms: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Return what samples of queues tell from the burst on.
-
-    That is what waited in all of them, summed over samples, and when the longest queue was getting shorter (CE < 1).
-    """
-    # A sample has at most one row for each link, so these are few.
+def _queues(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, tuple[int, tuple[float, ...]]]:
+    """Return the sum of lengths, and the times at which the longest queue was getting shorter."""
+    # A sample has at most one row per link, so that these are few.
     sampled = (
         trace.where(F.col("event") == Event.WINDOW.value)
         .groupBy(_RUN, "time_ms")
         .agg(
-            F.sum("queue_length").alias("waited"),
+            F.sum("queue_length").alias("length"),
             F.max(F.struct("queue_length", F.col("value").alias("ce"))).alias("longest"),
         )
         .orderBy(_RUN, "time_ms")
     )
-    found: dict[str, dict[str, Any]] = {run: {"waited": 0, "shrinking_ms": []} for run in burst_ms}
-    for row in sampled.collect():
-        if row.time_ms >= burst_ms[row.run_id]:
-            found[row.run_id]["waited"] += row.waited
-            if row.longest.ce < 1:
-                found[row.run_id]["shrinking_ms"].append(row.time_ms)
+    found = {}
+    for run, rows in itertools.groupby(sampled.collect(), lambda row: str(row.run_id)):
+        samples = [row for row in rows if row.time_ms >= start_ms[run]]
+        shrinking = tuple(row.time_ms for row in samples if row.longest.ce < 1)
+        found[run] = sum(row.length for row in samples), shrinking
     return found
 
 
-def _mean_reach(delays: DataFrame, name: str, count: str) -> dict[str, dict[str, Any]]:
-    means = delays.groupBy(_RUN).agg(F.avg("reach_ms").alias(name), F.count(F.lit(1)).alias(count))
-    return {row.run_id: row.asDict() for row in means.collect()}
+def _delays(trace: DataFrame, group: int) -> dict[str, tuple[DelayPoint, ...]]:
+    sequence = metrics.delay_sequence(trace, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
+    rows = sequence.orderBy(_RUN, "sequence").collect()
+    return {
+        run: tuple(DelayPoint(row.sequence, row.delay_ms_max, row.time_ms_last) for row in of_run)
+        for run, of_run in itertools.groupby(rows, lambda row: str(row.run_id))
+    }
 
 
-def _messages(trace: DataFrame) -> dict[str, dict[str, Any]]:
-    counted = metrics.messages(trace).collect()
-    return _by_run([(row.run_id, f"{row.kind}_messages", row.messages) for row in counted])
+def _spread(delays: DataFrame) -> dict[str, Spread]:
+    means = delays.groupBy(_RUN).agg(F.avg("reach_ms").alias("mean"), F.count(F.lit(1)).alias("number"))
+    return {row.run_id: Spread(row.number, row["mean"]) for row in means.collect()}
 
 
-def _by_run(cells: list[tuple[str, str, Any]]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for run, name, value in cells:
-        found.setdefault(run, {})[name] = value
+def _messages(trace: DataFrame) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for row in metrics.messages(trace).collect():
+        found.setdefault(row.run_id, Counter())[row.kind] = row.messages
     return found
-
-
-def _merge(into: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
-    for run, values in more.items():
-        into.setdefault(run, {}).update(values)

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 from octopia.cli import app, demo
 from octopia.errors import JobFailed, MissingDependency, UsageError
-from octopia.experiments.demo import running
-from octopia.experiments.demo.running import Outcome
+from octopia.experiments.demo import outcome as demo_outcome
+from octopia.experiments.demo.outcome import Outcome
 
 pytest.importorskip("matplotlib")
 
@@ -30,7 +30,7 @@ def no_spark(*_: object, **__: object) -> Iterator[SimpleNamespace]:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     def invoke(told: Outcome, *arguments: str) -> Result:
         monkeypatch.setattr(demo, "bench", no_spark)
-        monkeypatch.setattr(running, "run_demo", lambda *_: told)
+        monkeypatch.setattr(demo_outcome, "run_demo", lambda *_: told)
         return CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), *arguments], catch_exceptions=False)
 
     return invoke

@@ -27,7 +27,8 @@ def written(tmp_path: Path, **options) -> tuple[str, str]:
 def test_the_page_tells_what_was_done_and_what_came_of_it(tmp_path: Path):
     for text in written(tmp_path):
         for part in ("18.0 s with static routing", "250 ms with dynamic routing", "b.3 - b.0 and b.3 - b.1", "1,234",
-                     "everything came exactly once", "figures/one.png", "octopia paper", "160 a second"):  # fmt: skip
+                     "everything arrived exactly once", "figures/one.png", "octopia paper",
+                     "160 per second"):  # fmt: skip
             assert part in text, part
         assert "Processors were short" not in text
 
@@ -84,7 +85,7 @@ def test_pictures_are_written_and_say_what_they_show(tmp_path: Path):
         assert (tmp_path / picture.png).read_bytes().startswith(b"\x89PNG")
     overlay, delays, messages = ((tmp_path / picture.svg).read_text() for picture in pictures)
     assert texts(overlay).count("80/s") == 2
-    assert "b.3 gets the burst: 160 publications a second" in texts(overlay)
+    assert "b.3 gets the burst: 160 publications per second" in texts(overlay)
     assert {"static routing", "dynamic routing", "the burst"} <= set(texts(delays))
     assert texts(messages).count("20,000") >= 2
     assert "sync" not in texts(messages)

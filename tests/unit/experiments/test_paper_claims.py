@@ -5,12 +5,10 @@ import math
 
 import pytest
 
-from octopia.errors import InvalidData
-from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours, Verdict, judge, verdict_of
-from octopia.experiments.paper.comparing import percent
-from octopia.experiments.paper.judging import Judged
-from octopia.experiments.paper.sizes import sizes_of
-from octopia.experiments.paper.tables import (
+from octopia.experiments.paper.claims import CLAIMS
+from octopia.experiments.paper.comparisons import Comparison, Ours, percent
+from octopia.experiments.paper.names import System
+from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
     DeliveryRow,
@@ -19,53 +17,59 @@ from octopia.experiments.paper.tables import (
     SubscriberRow,
     Tables,
 )
+from octopia.experiments.paper.sizes import sizes_of
+from octopia.experiments.paper.verdicts import Claim, Judged, Measure, Verdict, judge, verdict_of
+from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 PUBLISHERS = (
-    PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0, 0.0),
-    PublisherRow(100, "TID", 1, 100, 3.66, 100.0, 21_700, 0, 162 / 217),
+    PublisherRow(100, OCTOPIA, 1, 100, 1.0, 100 / 14, 300, 0, 0.0),
+    PublisherRow(100, TID, 1, 100, 3.66, 100.0, 21_700, 0, 162 / 217),
 )
 SUBSCRIBERS = (
-    SubscriberRow(1_000, "OctopiA", 1, 1_000, 6.6, 100.0, 1_325, 0),
-    SubscriberRow(1_000, "TID", 1, 1_000, 10.0, 67.0, 1_000, 0),
+    SubscriberRow(1_000, OCTOPIA, 1, 1_000, 6.6, 100.0, 1_325, 0),
+    SubscriberRow(1_000, TID, 1, 1_000, 10.0, 67.0, 1_000, 0),
 )
 DELIVERY = (
-    DeliveryRow(1_000, "static", 1, 10_000, 10, 0.992, 90),
-    DeliveryRow(1_000, "dynamic", 1, 10_000, 10, 1.0, 90),
-    DeliveryRow(1_000, "tid-static", 1, 10_000, 10, 2.0, 100),
-    DeliveryRow(1_000, "tid-dynamic", 1, 10_000, 10, 2.0, 100),
-    DeliveryRow(10_000, "static", 1, 10_000, 10, 0.992, 99),
-    DeliveryRow(10_000, "dynamic", 1, 10_000, 10, 1.0, 99),
-    DeliveryRow(10_000, "tid-static", 1, 10_000, 10, 2.0, 100),
-    DeliveryRow(10_000, "tid-dynamic", 1, 10_000, 10, 2.0, 100),
+    DeliveryRow(1_000, STATIC, 1, 10_000, 10, 0.992, 90),
+    DeliveryRow(1_000, DYNAMIC, 1, 10_000, 10, 1.0, 90),
+    DeliveryRow(1_000, TID_STATIC, 1, 10_000, 10, 2.0, 100),
+    DeliveryRow(1_000, TID_DYNAMIC, 1, 10_000, 10, 2.0, 100),
+    DeliveryRow(10_000, STATIC, 1, 10_000, 10, 0.992, 99),
+    DeliveryRow(10_000, DYNAMIC, 1, 10_000, 10, 1.0, 99),
+    DeliveryRow(10_000, TID_STATIC, 1, 10_000, 10, 2.0, 100),
+    DeliveryRow(10_000, TID_DYNAMIC, 1, 10_000, 10, 2.0, 100),
 )
 COSTS = (
-    CostRow(1_000, "static", 10, 12.0, 1.0, 1.0, 20.0),
-    CostRow(1_000, "dynamic", 10, 12.0, 1.0, 1.07, 20.0),
-    CostRow(1_000, "tid-static", 10, 10.0, 2.0, 2.0, 20.0),
-    CostRow(1_000, "tid-dynamic", 10, 10.0, 2.0, 14.0, 20.0),
-    CostRow(2_000, "static", 10, 21.0, 1.0, 1.0, 20.0),
-    CostRow(2_000, "dynamic", 10, 21.0, 1.0, 1.07, 20.0),
-    CostRow(2_000, "tid-static", 10, 20.0, 2.0, 2.0, 20.0),
-    CostRow(2_000, "tid-dynamic", 10, 20.0, 2.0, 14.0, 20.0),
+    CostRow(1_000, STATIC, 10, 12.0, 1.0, 1.0, 20.0),
+    CostRow(1_000, DYNAMIC, 10, 12.0, 1.0, 1.07, 20.0),
+    CostRow(1_000, TID_STATIC, 10, 10.0, 2.0, 2.0, 20.0),
+    CostRow(1_000, TID_DYNAMIC, 10, 10.0, 2.0, 14.0, 20.0),
+    CostRow(2_000, STATIC, 10, 21.0, 1.0, 1.0, 20.0),
+    CostRow(2_000, DYNAMIC, 10, 21.0, 1.0, 1.07, 20.0),
+    CostRow(2_000, TID_STATIC, 10, 20.0, 2.0, 2.0, 20.0),
+    CostRow(2_000, TID_DYNAMIC, 10, 20.0, 2.0, 14.0, 20.0),
 )
 
 
-def burst(algorithm: str, delay_ms: float, stable_ms: float | None, seed: int = 1, **changes) -> BurstRow:
+def burst(algorithm: Algorithm, delay_ms: float, stable_ms: float | None, seed: int = 1, **changes) -> BurstRow:
     row = BurstRow(100_000, algorithm, seed, 150_000, 10, delay_ms, 0.48, stable_ms, 10.0, 10_000, 65_000.0, 1.0)
     return dataclasses.replace(row, **changes)
 
 
 BURSTS = (
-    burst("static", 500.0, 200_000.0),
-    burst("dynamic", 420.0, 165_000.0, publication_messages=10_004, share_below_1s=0.51, queue_length_mean=6.8),
-    burst("tid-static", 917.0, 390_000.0),
-    burst("tid-dynamic", 1_082.0, 405_000.0),
+    burst(STATIC, 500.0, 200_000.0),
+    burst(DYNAMIC, 420.0, 165_000.0, publication_messages=10_004, share_below_1s=0.51, queue_length_mean=6.8),
+    burst(TID_STATIC, 917.0, 390_000.0),
+    burst(TID_DYNAMIC, 1_082.0, 405_000.0),
 )
 SEQUENCES = tuple(
     SequenceRow(100_000, algorithm, 1, number, delay_ms, 50_000.0 * (number + 1))
     for algorithm, delays_ms in {
-        "static": (1100.0, 2000.0, 3000.0, 4000.0),
-        "dynamic": (1150.0, 2000.0, 2900.0, 2000.0),
+        STATIC: (1100.0, 2000.0, 3000.0, 4000.0),
+        DYNAMIC: (1150.0, 2000.0, 2900.0, 2000.0),
     }.items()
     for number, delay_ms in enumerate(delays_ms)
 )
@@ -127,7 +131,7 @@ def test_differences_that_shrink():
 
 
 def test_a_difference_that_is_the_other_way_round_does_not_shrink():
-    names = {"static": "tid-static", "dynamic": "tid-dynamic", "tid-static": "static", "tid-dynamic": "dynamic"}
+    names = {STATIC: TID_STATIC, DYNAMIC: TID_DYNAMIC, TID_STATIC: STATIC, TID_DYNAMIC: DYNAMIC}
     swapped = tuple(dataclasses.replace(row, algorithm=names[row.algorithm]) for row in COSTS)
     assert found("shrinks", Tables(costs=swapped), "matching").verdict is Verdict.DIFFERS
 
@@ -136,12 +140,6 @@ def test_a_difference_that_hardly_shrinks_does_not_count():
     nearly = tuple(dataclasses.replace(row, match_us=11.95) if row.match_us == 12.0 else row for row in COSTS[:4])
     later = tuple(dataclasses.replace(row, subscribers=2_000) for row in nearly)
     assert found("shrinks", Tables(costs=(*COSTS[:4], *later)), "matching").verdict is Verdict.DIFFERS
-
-
-def test_a_name_that_nobody_has_is_refused():
-    wrong = dataclasses.replace(PUBLISHERS[0], system="static")
-    with pytest.raises(InvalidData, match='expected one of OctopiA, TID in a PublisherRow, got "static"'):
-        judge(CLAIMS, Tables(publishers=(wrong,)))
 
 
 def test_one_size_shows_no_trend():
@@ -160,15 +158,15 @@ def test_one_system_alone_proves_nothing():
 
 def test_a_study_that_was_run_leaves_the_others_not_run():
     judged = judge(CLAIMS, Tables(publishers=PUBLISHERS))
-    assert {each.claim.study for each in judged if each.verdict is not Verdict.NOT_RUN} == {"publishers"}
+    assert {each.claim.comparison.row_type for each in judged if each.verdict is not Verdict.NOT_RUN} == {PublisherRow}
     assert sum(each.verdict is not Verdict.NOT_RUN for each in judged) == 6
 
 
 def test_runs_are_paired_by_size_and_seed_then_averaged():
     more = (
-        PublisherRow(200, "OctopiA", 1, 200, 1.0, 14.0, 600, 0, 0.0),
-        PublisherRow(200, "TID", 1, 200, 5.0, 200.0, 43_400, 0, 0.7),
-        PublisherRow(300, "TID", 1, 300, 99.0, 300.0, 65_100, 0, 0.7),
+        PublisherRow(200, OCTOPIA, 1, 200, 1.0, 14.0, 600, 0, 0.0),
+        PublisherRow(200, TID, 1, 200, 5.0, 200.0, 43_400, 0, 0.7),
+        PublisherRow(300, TID, 1, 300, 99.0, 300.0, 65_100, 0, 0.7),
     )
     one = found("266% higher", Tables(publishers=(*PUBLISHERS, *more)))
     assert one.ours.value == pytest.approx((3.66 + 5.0) / 2)
@@ -187,19 +185,19 @@ def test_runs_are_paired_by_size_and_seed_then_averaged():
     ],
 )
 def test_which_is_stable_first(static_ms: float | None, dynamic_ms: float | None, text: str, verdict: Verdict):
-    one = found("35 s before", Tables(bursts=(burst("static", 1.0, static_ms), burst("dynamic", 1.0, dynamic_ms))))
+    one = found("35 s before", Tables(bursts=(burst(STATIC, 1.0, static_ms), burst(DYNAMIC, 1.0, dynamic_ms))))
     assert (one.ours.text, one.verdict) == (text, verdict)
 
 
 def test_pairs_in_which_one_is_never_stable_are_counted():
-    second = (burst("static", 1.0, None, seed=2), burst("dynamic", 1.0, 1.0, seed=2))
+    second = (burst(STATIC, 1.0, None, seed=2), burst(DYNAMIC, 1.0, 1.0, seed=2))
     one = found("35 s before", Tables(bursts=(*BURSTS, *second)))
     assert one.ours.value == 35.0
     assert one.ours.comment == "of 2 pairs both were stable in 1, only the first in 1, only the second in 0"
 
 
 def test_runs_that_are_never_stable_keep_nothing():
-    one = found("60 s", Tables(bursts=(burst("dynamic", 1.0, None, shrinking_ms=None),)))
+    one = found("60 s", Tables(bursts=(burst(DYNAMIC, 1.0, None, shrinking_ms=None),)))
     assert (one.ours.text, one.verdict) == ("never stable", Verdict.DIFFERS)
 
 
@@ -208,7 +206,7 @@ def test_delays_within_one_percent_are_the_same():
     runs = [
         burst(algorithm, delay_ms, 1.0, seed=seed)
         for seed, delays in enumerate(rows)
-        for algorithm, delay_ms in zip(("tid-static", "tid-dynamic"), delays, strict=True)
+        for algorithm, delay_ms in zip((TID_STATIC, TID_DYNAMIC), delays, strict=True)
     ]
     tables = Tables(bursts=tuple(runs))
     assert [found(f"{share}% of runs", tables).ours.value for share in (65, 25, 10)] == [0.5, 0.25, 0.25]
@@ -218,7 +216,7 @@ def curves(static_ms: list[float], dynamic_ms: list[float], start_ms: float = 0.
     return Tables(
         sequences=tuple(
             SequenceRow(1, algorithm, 1, number, delay_ms, start_ms + 1_000.0 * number)
-            for algorithm, delays_ms in {"static": static_ms, "dynamic": dynamic_ms}.items()
+            for algorithm, delays_ms in {STATIC: static_ms, DYNAMIC: dynamic_ms}.items()
             for number, delay_ms in enumerate(delays_ms)
         )
     )
@@ -242,7 +240,7 @@ def test_how_long_curves_are_the_same(static_ms: list[float], dynamic_ms: list[f
 
 
 def claim(value: float, measure: Measure, **more) -> Claim:
-    return Claim("Fig. 1", "It is so.", "text", value, measure, "publishers", lambda _: None, **more)
+    return Claim("Fig. 1", "It is so.", "text", value, measure, Comparison(PublisherRow, lambda _: None), **more)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +320,7 @@ def test_what_must_be_exact_must_be_so_in_every_run():
 
 
 def test_only_costs_are_measured_by_the_clock():
-    assert {each.study for each in CLAIMS if each.by_clock} == {"costs"}
+    assert {each.comparison.row_type for each in CLAIMS if each.by_clock} == {CostRow}
     assert sum(each.by_clock for each in CLAIMS) == 5
 
 
@@ -334,15 +332,15 @@ def test_percentages_have_about_three_digits():
 
 def test_a_study_says_whether_it_was_run_at_full_size():
     sizes = sizes_of(ALL)
-    assert (sizes["publishers"].ran, sizes["publishers"].full) == ("100 publishers, 1 seed", False)
-    delivery = sizes["delivery"]
+    assert (sizes[PublisherRow].ran, sizes[PublisherRow].full) == ("100 publishers, 1 seed", False)
+    delivery = sizes[DeliveryRow]
     assert (delivery.ran, delivery.full) == ("1,000 to 10,000 subscribers, 1 seed, 10,000 publications", True)
     fewer = tuple(dataclasses.replace(row, publications=500) for row in DELIVERY)
-    assert sizes_of(Tables(delivery=fewer))["delivery"].told == "not at full size"
-    assert sizes["bursts"].ran == "100K a minute, 150,000 publications, 1 seed"
-    assert sizes["bursts"].told == "runs at full size, but not all of them"
-    assert not sizes["sequences"].full
-    assert sizes_of(Tables())["costs"].ran == "not run"
+    assert sizes_of(Tables(delivery=fewer))[DeliveryRow].note == "not at full size"
+    assert sizes[BurstRow].ran == "100K per minute, 150,000 publications, 1 seed"
+    assert sizes[BurstRow].note == "runs at full size, but not all of them"
+    assert not sizes[SequenceRow].full
+    assert sizes_of(Tables())[CostRow].ran == "not run"
     rates = (40_000, 60_000, 80_000, 100_000)
-    every = tuple(burst("static", 1.0, 1.0, seed, rate_per_minute=rate) for rate in rates for seed in range(20))
-    assert sizes_of(Tables(bursts=every))["bursts"].full
+    every = tuple(burst(STATIC, 1.0, 1.0, seed, rate_per_minute=rate) for rate in rates for seed in range(20))
+    assert sizes_of(Tables(bursts=every))[BurstRow].full

@@ -13,7 +13,7 @@ from octopia.content import matches, parse_filter
 from octopia.errors import InvariantBroken, UsageError
 from octopia.experiments.paper import costs
 from octopia.experiments.paper.costs import Measuring, Pass, check_stops, congested, measure_costs, sample
-from octopia.experiments.paper.replaying import Stop, replay
+from octopia.experiments.paper.replay import Stop, replay
 from octopia.experiments.paper.visits import Played, play_for_visits
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
@@ -217,7 +217,7 @@ def test_the_garbage_collector_runs_again_afterwards(workload: Workload, monkeyp
 
 
 def test_a_workload_without_publications_is_refused():
-    with pytest.raises(UsageError, match="expected publications that some broker takes in workload small, got none"):
+    with pytest.raises(UsageError, match="expected publications that brokers accept in workload small, got none"):
         measure_costs(make_workload(publications=0), [Algorithm.STATIC], QUICK)
 
 

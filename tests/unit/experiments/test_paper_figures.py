@@ -6,8 +6,8 @@ import pytest
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import draw_all
-from octopia.experiments.paper.tables import (
-    ALGORITHMS,
+from octopia.experiments.paper.names import System
+from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
     DeliveryRow,
@@ -16,22 +16,26 @@ from octopia.experiments.paper.tables import (
     SubscriberRow,
     Tables,
 )
+from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 pytest.importorskip("matplotlib")
 
 PUBLISHERS = tuple(
     PublisherRow(count, system, seed, count, each_ms * seed, float(count), count * messages, 0, 0.0)
     for count in (100, 500)
-    for system, each_ms, messages in (("OctopiA", 1.0, 3), ("TID", 3.0, 217))
+    for system, each_ms, messages in ((OCTOPIA, 1.0, 3), (TID, 3.0, 217))
     for seed in (1, 2)
 )
-SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100, 0) for system in ("OctopiA", "TID"))
-DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
-COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in ALGORITHMS)
+SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100, 0) for system in (OCTOPIA, TID))
+DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in Algorithm)
+COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in Algorithm)
 SEQUENCES = tuple(
     SequenceRow(rate, algorithm, seed, number, 100.0 * number * seed, 1_000.0 * number)
     for rate in (40_000, 100_000, 5_000)
-    for algorithm in ("static", "dynamic")
+    for algorithm in (STATIC, DYNAMIC)
     for seed in (1, 2, 3)
     for number in range(3)
 )
@@ -46,7 +50,7 @@ def test_every_figure_of_the_paper_is_drawn(tmp_path: Path):
     drawn = draw_all(Tables(PUBLISHERS, SUBSCRIBERS, DELIVERY, COSTS, sequences=SEQUENCES), tmp_path / "new")
     numbers = [*range(7, 18), 20]
     assert [figure.title.partition(":")[0] for figure in drawn[:-1]] == [f"Fig. {number}" for number in numbers]
-    assert drawn[-1].title == "Figs. 17-20: A burst of 5K a minute"
+    assert drawn[-1].title == "Figs. 17-20: A burst of 5K per minute"
     assert [figure.name for figure in drawn if figure.by_clock] == [
         "fig14-matching-delay",
         "fig16-path-selection-delay",
@@ -68,7 +72,7 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
 def test_what_was_not_run_is_not_drawn(tmp_path: Path):
     assert draw_all(Tables(), tmp_path) == []
     # Runs without their sequences have nothing to draw.
-    run = BurstRow(100_000, "static", 1, 1, 1, 1.0, 1.0, None, 1.0, 1, 0.0, 1.0)
+    run = BurstRow(100_000, STATIC, 1, 1, 1, 1.0, 1.0, None, 1.0, 1, 0.0, 1.0)
     assert draw_all(Tables(bursts=(run,)), tmp_path) == []
     assert [each.name for each in draw_all(Tables(subscribers=SUBSCRIBERS), tmp_path)] == [
         "fig10-subscription-delay",
@@ -80,7 +84,7 @@ def test_what_was_not_run_is_not_drawn(tmp_path: Path):
 
 def test_axes_have_units_and_lines_have_names(tmp_path: Path):
     [delay, *_] = draw_all(Tables(publishers=PUBLISHERS), tmp_path)
-    assert {"delay (ms)", "publishers", "OctopiA", "TID", "100", "500"} <= set(texts(delay.svg))
+    assert {"delay (ms)", "publishers", OCTOPIA, TID, "100", "500"} <= set(texts(delay.svg))
     [*_, burst] = draw_all(Tables(sequences=SEQUENCES[:18]), tmp_path)
     shown = texts(burst.svg)
     assert {"time since the burst began (s)", "maximum delay (s)"} <= set(shown)
@@ -96,7 +100,7 @@ def test_a_logarithmic_axis_says_so(tmp_path: Path):
 
 
 def test_a_table_of_zeros_is_drawn(tmp_path: Path):
-    zeros = (PublisherRow(100, "TID", 1, 100, 0.0, 0.0, 0, 0, 0.0),)
+    zeros = (PublisherRow(100, TID, 1, 100, 0.0, 0.0, 0, 0, 0.0),)
     assert len(draw_all(Tables(publishers=zeros), tmp_path)) == 3
 
 

@@ -4,32 +4,58 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from octopia.experiments.paper.claims import CLAIMS, Claim, Measure, Ours
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.page import without_clock
+from octopia.experiments.paper.claims import CLAIMS
+from octopia.experiments.paper.comparisons import Comparison, Ours
 from octopia.experiments.paper.figures import FigureFile
-from octopia.experiments.paper.report import without_clock, write_report
-from octopia.experiments.paper.tables import (
-    ALGORITHMS,
-    AuditRow,
+from octopia.experiments.paper.manifest import Manifest, StudyNote
+from octopia.experiments.paper.names import Scale, StudyName, System
+from octopia.experiments.paper.report import write_report
+from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
+    CpuSupply,
     PublisherRow,
     RealRow,
     SensitivityRow,
     Tables,
 )
+from octopia.experiments.paper.verdicts import Claim, Measure
+from octopia.settings import Algorithm
+
+OCTOPIA, TID = System
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
 
 TABLES = Tables(
     publishers=(
-        PublisherRow(100, "OctopiA", 1, 100, 1.0, 100 / 14, 300, 0, 0.0),
-        PublisherRow(100, "TID", 1, 100, 3.66, 100.0, 21_700, 0, 162 / 217),
+        PublisherRow(100, OCTOPIA, 1, 100, 1.0, 100 / 14, 300, 0, 0.0),
+        PublisherRow(100, TID, 1, 100, 3.66, 100.0, 21_700, 0, 162 / 217),
     ),
-    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in ALGORITHMS),
-    bursts=(BurstRow(100_000, "static", 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
+    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in Algorithm),
+    bursts=(BurstRow(100_000, STATIC, 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
     real=(
-        RealRow("burst", "static", 0, 11_000, 88_000, 3.0, 9252.25, 0.75, 90_000, 8848.5, 90_000, 0.5, "enough"),
-        RealRow("burst", "dynamic", 0, 11_000, 88_000, 3.0, 52.25, 1.0, 91_000, 48.5, 91_500, 0.9, "short"),
+        RealRow(
+            StudyName.BURST,
+            STATIC,
+            0,
+            11_000,
+            88_000,
+            3.0,
+            9252.25,
+            0.75,
+            90_000,
+            8848.5,
+            90_000,
+            0.5,
+            CpuSupply.ENOUGH,
+        ),
+        RealRow(
+            StudyName.BURST, DYNAMIC, 0, 11_000, 88_000, 3.0, 52.25, 1.0, 91_000, 48.5, 91_500, 0.9, CpuSupply.SHORT
+        ),
     ),
     sensitivity=(
         SensitivityRow("all", "as the profile says", "publication delay", "9% more"),
@@ -39,18 +65,25 @@ TABLES = Tables(
         SensitivityRow("all", "as the profile says", "queues", "2% less"),
         SensitivityRow("jitter, 0.1 ms", "none", "queues", "2% less"),
     ),
+    audits=(AuditRow("burst dynamic 1", 40_000_000, 0, 0, 0), AuditRow("delivery static 1", 20_000, 1, 2, 3)),
 )
-MANIFEST = {
-    "scale": "laptop",
-    "seeds": [1, 2, 3],
-    "profile": {"name": "paper", "link_delay_ms": 0.15},
-    "commit": "8a4d8d6",
-    "machine": "2 cores",
-    "started": "2026-11-16 06:00",
-    "clock": {"elapsed_s": 612.5},
-    "again": ["octopia paper --scale laptop", "octopia paper burst"],
-}
-AUDITS = (AuditRow("burst dynamic 1", 40_000_000, 0, 0, 0), AuditRow("delivery static 1", 20_000, 1, 2, 3))
+MANIFEST = Manifest(
+    scale=Scale.LAPTOP,
+    data="a made-up market",
+    studies={StudyName.BURST: StudyNote((1, 2, 3), "8a4d8d6")},
+    deliveries_a_point=500,
+    profile={"name": "paper", "link_delay_ms": 0.15},
+    commit="8a4d8d6",
+    versions={"python": "3.11"},
+    machine="2 cores",
+    again="octopia paper --scale laptop",
+    started="2026-11-16 06:00",
+    finished="2026-11-16 06:10",
+)
+
+
+def changed(**changes) -> Manifest:
+    return msgspec.structs.replace(MANIFEST, **changes)
 
 
 def figure(folder: Path) -> FigureFile:
@@ -59,7 +92,7 @@ def figure(folder: Path) -> FigureFile:
 
 
 def written(folder: Path, tables: Tables = TABLES, claims=CLAIMS, manifest=MANIFEST) -> tuple[str, str]:
-    paths = write_report(folder, tables, claims, [figure(folder)], manifest, AUDITS)
+    paths = write_report(folder, tables, claims, [figure(folder)], manifest)
     assert [path.name for path in paths] == ["report.md", "report.html"]
     return paths[0].read_text(), paths[1].read_text()
 
@@ -118,24 +151,24 @@ def test_what_was_run_is_said(tmp_path: Path):
         ]
     ]
     assert rows_of(markdown, "queues") == [
-        ["queues", "2% less", "the same with all", "with jitter, 0.1 ms → none"],
+        ["queues", "2% less", "nothing else", "with jitter, 0.1 ms → none"],
     ]
-    assert "    octopia paper --scale laptop\n    octopia paper burst" in markdown
+    assert "    octopia paper --scale laptop\n" in markdown
 
 
 def test_the_summary_counts_verdicts(tmp_path: Path):
     _, page = written(tmp_path)
-    assert "<p>What follows from the design, 2 numbers: 2 in agreement." in page
-    assert "<p>Counted or in virtual time, 25: 4 in agreement, 21 not run." in page
-    assert f"<p>The paper&#x27;s claims, {len(CLAIMS) - 2}: 4 in agreement," in page
+    assert "<p>Of the 2 numbers that follow from the design, 2 agree." in page
+    assert "<p>Of the 25 claims that are counted or in virtual time, 4 agree, 21 not run." in page
+    assert f"<p>Of the paper&#x27;s {len(CLAIMS) - 2} claims, 4 agree," in page
 
 
 def test_runs_over_sockets_stand_beside_simulated_ones(tmp_path: Path):
     markdown, _ = written(tmp_path)
     static, dynamic, order = rows_of(markdown, "burst |")
-    assert static[1:6] == ["static", "11,000", "88,000", "3.0 times their rate", "9,252.2 ms"]
+    assert static[1:6] == [STATIC, "11,000", "88,000", "3.0 times their rate", "9,252.2 ms"]
     assert dynamic[-2:] == ["90%", "short"]
-    assert order[1:] == ["static and dynamic", "dynamic", "dynamic", "confirmed"]
+    assert order[1:] == ["static and dynamic", DYNAMIC, DYNAMIC, "confirmed"]
 
 
 def test_the_page_stands_alone(tmp_path: Path):
@@ -151,15 +184,17 @@ def test_the_page_stands_alone(tmp_path: Path):
 
 def test_markup_is_escaped(tmp_path: Path):
     bad = "<script>alert('1')</script> a|b [x](y) `z` *w* {style} <!-- /clock -->"
-    claim = Claim(bad, bad, bad, 1.0, Measure.RATIO, "publishers", lambda _: Ours(bad, 1.0, bad), bad)
+    comparison = Comparison(PublisherRow, lambda _: Ours(bad, 1.0, bad))
+    claim = Claim(bad, bad, bad, 1.0, Measure.RATIO, comparison, bad)
     tables = dataclasses.replace(TABLES, bursts=())
-    markdown, page = written(tmp_path, tables, [claim], {bad: bad, "started": bad})
+    markdown, page = written(tmp_path, tables, [claim], changed(data=bad, started=bad, profile={bad: bad}))
     for text in (markdown, page):
         assert "<script>" not in text
         assert text.count("<!-- clock -->") == text.count("<!-- /clock -->") > 0
         assert "Look at &lt;this&gt;." in text
     assert r"a\|b \[x\](y) \`z\` \*w\*" in markdown
-    assert {len(re.split(r"(?<!\\)\|", row)) for row in markdown.splitlines() if row.startswith("| &lt;")} == {8, 4}
+    rows = [row for row in markdown.splitlines() if row.startswith("| ") and "&lt;" in row]
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {8, 4}
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
@@ -175,7 +210,7 @@ def test_reports_differ_only_in_what_the_clock_measured(tmp_path: Path):
         costs=tuple(dataclasses.replace(row, match_us=99.0 if "tid" in row.algorithm else 1.0) for row in TABLES.costs),
         bursts=tuple(dataclasses.replace(row, seconds=99.0) for row in TABLES.bursts),
     )
-    later = MANIFEST | {"started": "2027-01-01", "clock": {"elapsed_s": 1.0}}
+    later = changed(started="2027-01-01", finished="2027-01-02")
     first, second = written(tmp_path / "a"), written(tmp_path / "b", slower, manifest=later)
     assert first[0] != second[0]
     assert first[1] != second[1]
@@ -184,16 +219,16 @@ def test_reports_differ_only_in_what_the_clock_measured(tmp_path: Path):
     assert "61.2" in first[0]
 
 
-@pytest.mark.parametrize("change", [{"scale": "paper"}, {"commit": "other"}])
+@pytest.mark.parametrize("change", [{"scale": Scale.PAPER}, {"commit": "other"}])
 def test_other_differences_stay(tmp_path: Path, change: dict[str, str]):
-    first, second = written(tmp_path / "a"), written(tmp_path / "b", manifest=MANIFEST | change)
+    first, second = written(tmp_path / "a"), written(tmp_path / "b", manifest=changed(**change))
     assert without_clock(first[0]) != without_clock(second[0])
     assert without_clock(first[1]) != without_clock(second[1])
 
 
 def test_a_report_of_nothing_says_so(tmp_path: Path):
-    markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], {})
+    markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], MANIFEST)
     text = markdown.read_text()
-    assert text.count("Not run.") == 2
-    assert "None was drawn." in text
-    assert "    octopia paper\n" in text
+    assert text.count("Not run.") == 3
+    assert "Not drawn." in text
+    assert "    octopia paper --scale laptop\n" in text

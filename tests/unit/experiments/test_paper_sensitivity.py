@@ -2,15 +2,15 @@
 
 import pytest
 
-from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.names import Scale, StudyName
 from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS, without_repetition
 from octopia.experiments.paper.studies import Extent, load_study
 from octopia.simulator.profiles import PAPER, find_profile, write_profile
 
 
 def test_every_study_has_results_and_variations_to_try():
-    assert set(QUANTITIES) == set(Name)
-    for name in Name:
+    assert set(QUANTITIES) == set(StudyName)
+    for name in StudyName:
         assert len([each for each in VARIATIONS if name in each.studies]) >= 5
 
 
@@ -29,7 +29,7 @@ def test_a_variation_changes_what_it_says_and_nothing_else(variation, tmp_path):
 
 
 def test_dynamic_routing_on_static_paths_is_not_run_again():
-    runs = {name: without_repetition(load_study(name, Extent(Scale.TINY))).points[0].runs for name in Name}
-    assert [run.algorithm for run in runs[Name.DELIVERY]] == ["static", "tid-static"]
-    assert [run.algorithm for run in runs[Name.BURST]] == ["static", "dynamic", "tid-static", "tid-dynamic"]
-    assert [run.algorithm for run in runs[Name.PUBLISHERS]] == ["dynamic", "tid-static"]
+    runs = {name: without_repetition(load_study(name, Extent(Scale.TINY))).points[0].runs for name in StudyName}
+    assert [run.algorithm for run in runs[StudyName.DELIVERY]] == ["static", "tid-static"]
+    assert [run.algorithm for run in runs[StudyName.BURST]] == ["static", "dynamic", "tid-static", "tid-dynamic"]
+    assert [run.algorithm for run in runs[StudyName.PUBLISHERS]] == ["dynamic", "tid-static"]

@@ -3,14 +3,14 @@
 import pytest
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.names import Scale, StudyName
 from octopia.experiments.paper.studies import Extent, load_study, read_study
 from octopia.pipeline.spec import Meaning
 from octopia.settings import Algorithm
 
 
 @pytest.mark.parametrize("scale", Scale)
-@pytest.mark.parametrize("name", Name)
+@pytest.mark.parametrize("name", StudyName)
 def test_every_study_can_be_read_at_every_scale(name, scale):
     study = load_study(name, Extent(scale))
     assert study.points
@@ -19,16 +19,16 @@ def test_every_study_can_be_read_at_every_scale(name, scale):
 
 
 def test_one_value_may_be_asked_for():
-    study = load_study(Name.BURST, Extent(Scale.PAPER, seeds=2, values=(100e3,)))
+    study = load_study(StudyName.BURST, Extent(Scale.PAPER, seeds=2, values=(100e3,)))
     assert [(point.value, point.seed) for point in study.points] == [(100e3, 0), (100e3, 1)]
 
 
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        (Name.BURST, -5.0, "--value of burst_per_minute: expected numbers above 0, got -5"),
-        (Name.SUBSCRIBERS, 0.0, "--value of subscribers: expected numbers above 0, got 0"),
-        (Name.PUBLISHERS, 2.5, "--value of publishers: expected whole numbers, got 100.0, 2.5"),
+        (StudyName.BURST, -5.0, "--value of burst_per_minute: expected numbers above 0, got -5"),
+        (StudyName.SUBSCRIBERS, 0.0, "--value of subscribers: expected numbers above 0, got 0"),
+        (StudyName.PUBLISHERS, 2.5, "--value of publishers: expected whole numbers, got 100.0, 2.5"),
     ],
 )
 def test_a_value_that_no_workload_can_have_is_blamed(name, value, problem):
@@ -37,7 +37,7 @@ def test_a_value_that_no_workload_can_have_is_blamed(name, value, problem):
 
 
 def test_the_burst_study_is_the_papers():
-    study = load_study(Name.BURST, Extent(Scale.PAPER, seeds=3))
+    study = load_study(StudyName.BURST, Extent(Scale.PAPER, seeds=3))
     assert [point.value for point in study.points] == [rate for rate in (100e3, 80e3, 60e3, 40e3) for _ in range(3)]
     for point in study.points:
         workload, burst = point.workload, point.workload.burst
@@ -51,12 +51,12 @@ def test_the_burst_study_is_the_papers():
 
 
 def test_the_scaling_studies_are_the_papers():
-    publishers = load_study(Name.PUBLISHERS, Extent(Scale.PAPER, seeds=1))
+    publishers = load_study(StudyName.PUBLISHERS, Extent(Scale.PAPER, seeds=1))
     assert [point.workload.publishers for point in publishers.points] == [100, 200, 300, 400, 500]
-    subscribers = load_study(Name.SUBSCRIBERS, Extent(Scale.PAPER, seeds=1))
+    subscribers = load_study(StudyName.SUBSCRIBERS, Extent(Scale.PAPER, seeds=1))
     assert [point.workload.subscribers for point in subscribers.points][0::5] == [1000, 10_000]
     assert {point.workload.publishers for point in subscribers.points} == {100}
-    delivery = load_study(Name.DELIVERY, Extent(Scale.PAPER, seeds=1))
+    delivery = load_study(StudyName.DELIVERY, Extent(Scale.PAPER, seeds=1))
     assert all(run.uncongested for point in delivery.points for run in point.runs)
 
 
@@ -80,4 +80,4 @@ def test_the_scaling_studies_are_the_papers():
 def test_a_study_that_cannot_be_run_says_why(tmp_path, text, problem):
     (tmp_path / "study.toml").write_text(text)
     with pytest.raises(InvalidFile, match=problem):
-        read_study(tmp_path / "study.toml", Name.BURST, Extent(Scale.LAPTOP))
+        read_study(tmp_path / "study.toml", StudyName.BURST, Extent(Scale.LAPTOP))

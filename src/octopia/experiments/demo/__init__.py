@@ -1,5 +1,5 @@
 """The demo: one workload on real brokers with slow links, under static and under dynamic routing.
 
-``plan`` says what is played on which overlay, ``running`` does it, ``delays`` reads the traces, ``pictures`` and
-``report`` show what came of it.
+``plan`` has the workload and the overlay, ``outcome`` plays it under both algorithms, ``delays`` reads the traces,
+``pictures`` and ``report`` show the results.
 """

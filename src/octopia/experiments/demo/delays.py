@@ -1,4 +1,4 @@
-"""How long deliveries of a run took, from its trace, and how that changed over time."""
+"""The delays of the deliveries in a trace, and their change over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP_S = 0.25
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Curve:
-    """Delays over the time of delivery, a point for each step in which something was delivered."""
+    """Delays over the time of delivery, one point per step with deliveries."""
 
     times_s: list[float]
     medians_s: list[float]
@@ -27,7 +27,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delays:
-    """How long the deliveries of a run took."""
+    """The delays of the deliveries of a run."""
 
     median_ms: float
     p99_ms: float
@@ -36,7 +36,7 @@ class Delays:
 
 
 def read_delays(trace: Path, step_s: float = STEP_S) -> Delays:
-    """Read the deliveries of a trace, of which there must be at least one."""
+    """Read the delays of a trace, which must have at least one delivery."""
     table = pyarrow.parquet.read_table(trace, columns=["event", "time_ms", "published_ms"])
     delivered = table.filter(pyarrow.compute.equal(table["event"], Event.DELIVER.value))
     if not delivered.num_rows:
@@ -46,7 +46,7 @@ def read_delays(trace: Path, step_s: float = STEP_S) -> Delays:
 
 
 def delays_of(times_ms: numpy.ndarray[Any, Any], delays_ms: numpy.ndarray[Any, Any], step_s: float = STEP_S) -> Delays:
-    """Sum up deliveries, given when each came and how long it took."""
+    """Return the delays of deliveries, given the time and the delay of each."""
     median, p99, most = (float(each) for each in numpy.percentile(delays_ms, (50, 99, 100)))
     return Delays(median, p99, most, _curve(times_ms, delays_ms, step_s))
 

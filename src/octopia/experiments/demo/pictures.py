@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octopia.experiments.charting import INK, LOOKS, drawing, frame, save
-from octopia.experiments.demo.running import Outcome, Side
+from octopia.experiments.charts import INK, LOOKS, drawing, frame, save
+from octopia.experiments.demo.outcome import Outcome, Side
 from octopia.experiments.page import Picture
 from octopia.overlay.diagrams import Callouts, draw
 
@@ -29,7 +29,7 @@ class Pictures:
 
 
 def draw_pictures(outcome: Outcome, out: Path) -> Pictures:
-    """Draw all pictures into a folder of the demo's, as PNG and SVG; their addresses are relative to the demo's."""
+    """Draw all pictures as PNG and SVG; their addresses are relative to the demo's folder."""
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
     with drawing():
         return Pictures(_overlay(outcome, out), _delays(outcome, out), _messages(outcome, out))
@@ -44,14 +44,14 @@ def _overlay(outcome: Outcome, out: Path) -> Picture:
     rate = f"{plan.link_rate:g}"
     callouts = Callouts(
         links=dict.fromkeys(outcome.links, f"{rate}/s"),
-        links_are=f"throttled to {rate} publications a second",
+        links_are=f"throttled to {rate} publications per second",
         brokers=[outcome.host],
-        brokers_are=f"{outcome.host} gets the burst: {plan.burst_rate:g} publications a second",
+        brokers_are=f"{outcome.host} gets the burst: {plan.burst_rate:g} publications per second",
     )
     title = f"{len(scot.brokers)} brokers, {len(outcome.links)} throttled links"
     fast = scot.clusters - 1 - len(outcome.links)
     note = (
-        f"Columns are regions, rows are clusters. All clusters want the burst that is published at {outcome.host}. "
+        f"Columns are regions, rows are clusters. The burst is published at {outcome.host}, and all clusters want it. "
         f"{fast} of its {scot.clusters - 1} iLinks stayed fast."
     )
     picture = _picture("overlay", title, note)
@@ -63,9 +63,9 @@ def _overlay(outcome: Outcome, out: Path) -> Picture:
 def _delays(outcome: Outcome, out: Path) -> Picture:
     picture = _picture(
         "delays",
-        "How long deliveries took",
+        "Delay of deliveries",
         "By the time of delivery. Thick lines are the slowest delivery of each quarter of a second, thin lines the "
-        "median. The burst was published in the grey time.",
+        "median. The burst was published in the grey interval.",
     )
     figure, axes = frame("time since the start (s)", "delay, log scale")
     for side in outcome.sides:
@@ -80,7 +80,7 @@ def _delays(outcome: Outcome, out: Path) -> Picture:
 
 
 def _scale_delays(axes: Axes) -> None:
-    """Show milliseconds beside seconds; what is below a millisecond is not worth its room."""
+    """Label the axis in milliseconds and seconds; cut it off below a millisecond."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes.set_yscale("log")
@@ -101,8 +101,8 @@ def _messages(outcome: Outcome, out: Path) -> Picture:
     picture = _picture(
         "messages",
         "Messages between brokers",
-        "Going around takes other links, and hardly more of them: a copy over a fast link carries the bits of the "
-        "clusters behind congested ones. Subscriptions and advertisements know nothing of it.",
+        "Dynamic routing uses other links, and hardly more of them: a copy over a fast link carries the bits of the "
+        "clusters behind congested links. Subscriptions and advertisements are not affected.",
     )
     sides = outcome.sides
     kinds = [kind for kind in sides[0].run.messages if any(side.run.messages.get(kind) for side in sides)]

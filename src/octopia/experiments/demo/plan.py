@@ -1,4 +1,4 @@
-"""What the demo plays: a workload with a burst, on an overlay in which the burst's host broker has slow links."""
+"""The plan of the demo: a workload with a burst, on an overlay in which the burst's host broker has slow links."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from octopia.pipeline.spec import Burst, WorkloadSpec
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A workload with a burst, the market it is made of, and how many publications a second slow links carry.
+    """A workload with a burst, the market that it is made from, and the publications per second that slow links carry.
 
-    It is played so many times faster than the workload says.
+    It is played ``speed`` times faster than the workload says.
     """
 
     workload: WorkloadSpec
@@ -22,11 +22,11 @@ class Plan:
     speed: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a plan in which nothing can congest."""
+        """Raise UsageError if nothing can congest."""
         if self.workload.burst is None:
             raise UsageError("expected a workload with a burst, got one without")
         if not 0 < self.link_rate <= self.burst_rate / 2:
-            wanted = f"at most half of the burst's {self.burst_rate:g} publications a second"
+            wanted = f"at most half of the burst's {self.burst_rate:g} publications per second"
             raise UsageError(f"expected slow links to carry {wanted}, got {self.link_rate:g}")
 
     @property
@@ -37,12 +37,12 @@ class Plan:
 
     @property
     def burst_rate(self) -> float:
-        """How many publications a second the burst has."""
+        """The publications per second of the burst."""
         return self.burst.per_minute / 60.0 * self.speed
 
     @property
     def burst_s(self) -> tuple[float, float]:
-        """When the burst begins and ends."""
+        """The times at which the burst begins and ends."""
         begin = self.burst.start_ms / 1000.0 / self.speed
         return begin, begin + self.burst.publications / self.burst_rate
 
@@ -61,4 +61,4 @@ DEMO = Plan(
     days=40,
     link_rate=80.0,
 )
-"""Half a minute of static routing, and less of dynamic; the seed puts the burst at b.3, as in the paper's example."""
+"""Half a minute of static routing, and less of dynamic. The seed puts the burst at b.3, as in the paper's example."""

@@ -1,42 +1,30 @@
-"""The page of the demo: what was done, what came of it, pictures, and what to try next."""
+"""The page of the demo: setup, results, pictures, and commands to try next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from octopia.experiments.demo.outcome import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.demo.pictures import Pictures
-from octopia.experiments.demo.running import OVERLAY, RUNS, WORKLOAD, Outcome, Side
-from octopia.experiments.page import (
-    Block,
-    Commands,
-    Grid,
-    Heading,
-    Paragraph,
-    cells,
-    to_html,
-    to_markdown,
-)
+from octopia.experiments.page import Block, Commands, Grid, Heading, Paragraph, cells, write_page
 
 TITLE = "Around the congestion: OctopiA's demo"
 RESULTS = ("Routing", "Deliveries", "Median delay", "99th percentile", "Longest", "Messages", "Audit")
 SHORT = (
-    "Processors were short: brokers or clients used nearly all there was, or had to wait for others. So delays tell of "
-    "processors, and not of links alone. Run it again when the machine has less to do."
+    "Processors were short: brokers or clients used nearly all of them, or waited for other processes. So delays show "
+    "the load of processors, and not of links alone. Run it again when the machine is less busy."
 )
 
 
 def write_report(outcome: Outcome, pictures: Pictures, out: Path) -> Path:
-    """Write report.html and report.md into the demo's folder; return the first."""
-    blocks = [*_blocks(outcome, pictures, out)]
-    page = out / "report.html"
-    page.write_text(to_html(TITLE, blocks), encoding="utf-8")
-    page.with_suffix(".md").write_text(to_markdown(blocks), encoding="utf-8")
+    """Write report.md and report.html into the demo's folder; return the path of the latter."""
+    _, page = write_page(out, TITLE, [*_blocks(outcome, pictures, out)])
     return page
 
 
 def result_rows(outcome: Outcome) -> list[tuple[str, ...]]:
-    """Return what came of each algorithm, under the heads of RESULTS."""
+    """Return the results of each algorithm, in the columns of RESULTS."""
     return [
         (
             side.run.algorithm,
@@ -45,21 +33,21 @@ def result_rows(outcome: Outcome) -> list[tuple[str, ...]]:
             in_units(side.delays.p99_ms),
             in_units(side.delays.max_ms),
             f"{sum(side.run.messages.values()):,}",
-            str(side.audit),
+            side.audit.faults,
         )
         for side in outcome.sides
     ]
 
 
 def in_units(delay_ms: float) -> str:
-    """Write a delay in milliseconds, or in seconds from one on."""
+    """Return a delay as text: in seconds from one second on, otherwise in milliseconds."""
     if delay_ms >= 1000:
         return f"{delay_ms / 1000:.1f} s"
     return f"{delay_ms:.0f} ms" if delay_ms >= 10 else f"{delay_ms:.1f} ms"
 
 
 def next_steps(out: Path) -> tuple[str, ...]:
-    """Return what to type next."""
+    """Return commands to try next."""
     workload, overlay, tid = out / WORKLOAD, out / OVERLAY, out / "tid"
     return (
         "octopia paper",
@@ -79,23 +67,23 @@ def _blocks(outcome: Outcome, pictures: Pictures, out: Path) -> Iterator[Block]:
     yield Grid(RESULTS, [cells(*row) for row in result_rows(outcome)], by_clock=True)
     yield pictures.delays
     yield pictures.messages
-    yield Heading("What was played")
+    yield Heading("Setup")
     yield pictures.overlay
-    yield Grid(("What", "Value"), [cells(*row) for row in _setting(outcome)])
+    yield Grid(("Setting", "Value"), [cells(*row) for row in _setting(outcome)])
     yield Heading("Audit")
     owed = " and ".join(f"{side.audit.owed:,}" for side in outcome.sides)
     yield Paragraph(
         f"Spark compared all publications with all subscriptions, without any broker, and found {outcome.matches:,} "
-        f"matches. The two runs owed {owed} deliveries. Each was compared with what clients received."
+        f"matches. The two runs owed {owed} deliveries. Each delivery was compared with what clients received."
     )
     yield Grid(
         ("Routing", "Owed", "Delivered", "Missing", "Unwanted", "Duplicate"),
         [cells(*_audit_row(side)) for side in outcome.sides],
     )
-    yield Heading("What it took")
+    yield Heading("Cost")
     yield Grid(("Step", "Seconds"), [cells(name, f"{seconds:.1f}") for name, seconds in outcome.steps], by_clock=True)
     yield from _processors(outcome)
-    yield Heading("What to try next")
+    yield Heading("Next steps")
     yield Commands(next_steps(out))
 
 
@@ -105,10 +93,10 @@ def _story(outcome: Outcome) -> str:
     return (
         f"{len(plan.workload.scot().brokers)} real brokers ran on this machine, and {plan.workload.publishers} "
         f"publishers and {plan.workload.subscribers} subscribers were connected to them. One more publisher, at "
-        f"{outcome.host}, sent a burst of {plan.burst.publications:,} publications, {plan.burst_rate:g} a second, "
-        f"which clients of every cluster wanted. The links {links} carried {plan.link_rate:g} publications a second. "
-        "The same workload was played twice: with static routing, which takes these links, and with dynamic routing, "
-        "which goes around what is congested."
+        f"{outcome.host}, sent a burst of {plan.burst.publications:,} publications, {plan.burst_rate:g} per second, "
+        f"which clients of every cluster wanted. The links {links} carried {plan.link_rate:g} publications per second. "
+        "The same workload was played twice: with static routing, which uses these links, and with dynamic routing, "
+        "which goes around congested links."
     )
 
 
@@ -116,7 +104,7 @@ def _ending(outcome: Outcome) -> str:
     longest = " and ".join(
         f"{in_units(side.delays.max_ms)} with {side.run.algorithm} routing" for side in outcome.sides
     )
-    fate = "everything came exactly once" if outcome.is_clean else "the audit found faults"
+    fate = "everything arrived exactly once" if outcome.is_clean else "the audit found faults"
     return f"The slowest delivery took {longest}; {fate}."
 
 
@@ -155,7 +143,8 @@ def _processors(outcome: Outcome) -> Iterator[Block]:
     if rows:
         header = ("Routing", "Busiest brokers", "Busiest clients", "All, mean", "All, most", "Longest wait", "Short")
         yield Paragraph(
-            "How much of one processor the busiest processes used, and how much of all processors all of them did, in "
-            "samples of a second; and in how much of a second one of them waited for a processor:"
+            "The share of one processor that the busiest processes used, the share of all processors that all of them "
+            "used together, and the longest share of a second that one of them waited for a processor. Samples are one "
+            "second long."
         )
         yield Grid(header, rows, by_clock=True)

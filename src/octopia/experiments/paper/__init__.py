@@ -1,1 +1,1 @@
-"""The paper's evaluation: its tables, its figures, its claims beside our numbers, and the report."""
+"""The paper's evaluation: studies, rows, figures, the paper's claims beside our results, and the report."""

@@ -1,13 +1,13 @@
-"""How long brokers take to match a publication and to choose its links, on the real code (Figs. 14 and 16).
+"""The costs of matching a publication and choosing its links, measured on the real code (Figs. 14 and 16).
 
-A workload is played in virtual time, once for each system: static and dynamic routing keep the same tables. Visits of
-publications at brokers are then replayed against those tables and timed. Every visit is checked against the run before,
-which also warms everything up.
+A workload is played in virtual time, once per system: static and dynamic routing keep the same tables. Visits of
+publications at brokers are then replayed against those tables and timed. Before that, every visit is checked against
+the run, which also warms up caches.
 
-All algorithms take turns in one process, some visits at a time, so that whatever else the machine does hits them alike;
-who comes after whom is drawn each time, since a search through a large table leaves cold caches behind. The median over
-the rounds counts. Steps take about a microsecond, so that many are timed together, and what as many take that do
-nothing is taken off. The clock is that of this thread: it stands still while others have the processor.
+All algorithms take turns in one process, some visits at a time, so that other load on the machine affects them alike.
+Their order is drawn for each turn, because a search through a large table leaves cold caches behind. The result is the
+median over the rounds. A step takes about a microsecond, so that many are timed together, and the time of as many empty
+steps is subtracted. The clock is that of this thread, which stands still while another process has the CPU.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from statistics import median
 
 from octopia.broker import Verdict
 from octopia.errors import UsageError
-from octopia.experiments.collecting import no_collections
-from octopia.experiments.paper.replaying import Step, Stop, replay
-from octopia.experiments.paper.tables import CostRow
+from octopia.experiments.gc_pause import gc_paused
+from octopia.experiments.paper.replay import Step, Stop, replay
+from octopia.experiments.paper.rows import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
 from octopia.playing.files import Workload
 from octopia.settings import Algorithm
 
 PASS_S = 2.0
-"""A pass that has taken so long ends early: TID-D may read a large table at every visit."""
+"""A pass ends early after this long: TID-D may read a large table at every visit."""
 TURN = 100
-"""So many visits are replayed in a turn; a pass has one turn at least."""
+"""The number of visits per turn; a pass has at least one turn."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measuring:
-    """How much is measured: the first so many publications, a sample of their visits, and rounds over it."""
+    """The amount to measure: the first publications, a sample of their visits, and rounds over the sample."""
 
     publications: int = 100
     visits: int = 2000
@@ -50,7 +50,7 @@ class Measuring:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Costs:
-    """What the steps took at one broker, on average."""
+    """The mean time of each step at one broker."""
 
     match_us: float
     select_us: float
@@ -70,7 +70,7 @@ class Contender:
 
 @dataclasses.dataclass(slots=True)
 class Pass:
-    """Steps that are timed one turn after another, beside steps that do nothing."""
+    """Steps that are timed turn by turn, beside steps that do nothing."""
 
     steps: Sequence[Step]
     idle: Sequence[Step]
@@ -79,16 +79,16 @@ class Pass:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there are steps left, and time for them."""
+        """True if there are steps left, and time for them."""
         return self.done < len(self.steps) and self.seconds < PASS_S
 
     @property
     def each_us(self) -> float:
-        """What a step took, on average."""
+        """The mean time of a step."""
         return self.seconds / self.done * 1e6
 
     def take_turn(self) -> None:
-        """Take the next steps."""
+        """Time the next steps."""
         turn = slice(self.done, self.done + TURN)
         self.seconds += _seconds(self.steps[turn]) - _seconds(self.idle[turn])
         self.done = min(turn.stop, len(self.steps))
@@ -97,7 +97,7 @@ class Pass:
 def measure_costs(
     workload: Workload, algorithms: Sequence[Algorithm], measuring: Measuring | None = None
 ) -> list[CostRow]:
-    """Measure some algorithms side by side; raise InvariantBroken if a replay does not do what the run did."""
+    """Measure algorithms side by side; raise InvariantBroken if a replay differs from the run."""
     measuring = measuring or Measuring()
     systems = {}
     for is_tid in sorted({each.is_tid for each in algorithms}):
@@ -107,18 +107,18 @@ def measure_costs(
         systems[is_tid] = played, stops
     contenders = [_contender(algorithm, *systems[algorithm.is_tid]) for algorithm in algorithms]
     draw = random.Random(measuring.seed)
-    with no_collections():
+    with gc_paused():
         rounds = [_round(contenders, draw) for _ in range(measuring.rounds)]
     return [_row(workload, each, costs) for each, costs in zip(contenders, zip(*rounds, strict=True), strict=True)]
 
 
 def sample(visits: Sequence[Visit], measuring: Measuring) -> list[Visit]:
-    """Draw visits in random order, so that the first of them stand for all; the same seed draws the same."""
+    """Draw visits in random order, so that the first ones represent all; the same seed draws the same visits."""
     return random.Random(measuring.seed).sample(visits, min(measuring.visits, len(visits)))
 
 
 def check_stops(played: Played, stops: Sequence[Stop]) -> None:
-    """Raise InvariantBroken unless stops do what the run did, and what must be done when links are congested."""
+    """Raise InvariantBroken unless stops do what the run did, and react to congested links."""
     for stop in stops:
         stop.check()
     with congested(played):
@@ -128,7 +128,7 @@ def check_stops(played: Played, stops: Sequence[Stop]) -> None:
 
 @contextlib.contextmanager
 def congested(*worlds: Played) -> Iterator[None]:
-    """Let all links of all brokers count as congested meanwhile."""
+    """Make all links of all brokers count as congested within the block."""
     for played in worlds:
         played.force_links(Verdict.CONGESTED)
     try:
@@ -183,7 +183,7 @@ def _seconds(steps: Sequence[Step]) -> float:
 def _row(workload: Workload, contender: Contender, costs: Sequence[Costs]) -> CostRow:
     return CostRow(
         subscribers=len(workload.subscriptions),
-        algorithm=contender.algorithm.value,
+        algorithm=contender.algorithm,
         publications=contender.played.publications,
         match_us=median(each.match_us for each in costs),
         select_us=median(each.select_us for each in costs),

@@ -1,4 +1,4 @@
-"""What studies and scales are called; commands know it without loading what runs them."""
+"""The names of studies, scales and systems; importing them loads nothing that runs a study."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import enum
 
 
 class Scale(enum.StrEnum):
-    """How large studies are: as small as shows something, minutes on a laptop, or the size of the paper."""
+    """The size of a study: the smallest that shows anything, minutes on a laptop, or the paper's."""
 
     TINY = "tiny"
     LAPTOP = "laptop"
     PAPER = "paper"
 
 
-class Name(enum.StrEnum):
-    """The studies."""
+class StudyName(enum.StrEnum):
+    """The studies of the paper's evaluation."""
 
     PUBLISHERS = "publishers"
     SUBSCRIBERS = "subscribers"
     DELIVERY = "delivery"
     BURST = "burst"
+
+
+class System(enum.StrEnum):
+    """The two systems that the paper compares."""
+
+    OCTOPIA = "OctopiA"
+    TID = "TID"

@@ -1,7 +1,7 @@
-"""The report of the paper's evaluation: what was run, every claim with our number beside it, figures, audits.
+"""The report of the paper's evaluation: every claim with our result, the sizes of runs, figures, audits and settings.
 
-It is a function of tables and a manifest. The manifest may have any keys; ``again`` is what to type to run it again,
-and what stands under ``CLOCK_KEYS`` is shown with the other measurements of the clock, at the end.
+The report is a function of tables and a manifest. Measurements by the clock are marked, so that ``page.without_clock``
+can take them out.
 """
 
 from __future__ import annotations
@@ -12,148 +12,125 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from octopia.experiments.page import (
-    Block,
-    Cell,
-    Commands,
-    Grid,
-    Heading,
-    Paragraph,
-    Picture,
-    cells,
-    to_html,
-    to_markdown,
-    without_clock,
-)
+import msgspec
+
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.page import Block, Cell, Commands, Grid, Heading, Paragraph, Picture, cells, write_page
 from octopia.experiments.paper.figures import FigureFile
-from octopia.experiments.paper.judging import RULE, Claim, Judged, Measure, Verdict, judge
-from octopia.experiments.paper.ordering import APART, orderings
+from octopia.experiments.paper.manifest import Manifest
+from octopia.experiments.paper.rankings import APART, rankings
+from octopia.experiments.paper.rows import AS_ASSUMED, BurstRow, RealRow, SensitivityRow, Tables
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
-from octopia.experiments.paper.tables import AS_ASSUMED, AuditRow, BurstRow, RealRow, SensitivityRow, Tables
+from octopia.experiments.paper.verdicts import RULE, Claim, Judged, Measure, Verdict, judge
+from octopia.settings import Algorithm
 
-__all__ = ["CLOCK_KEYS", "write_report", "without_clock"]
-
-CLOCK_KEYS = ("clock", "started", "finished", "seconds")
-AGAIN = ("octopia paper",)
-
-_TITLE = "The paper's evaluation, with our numbers beside it"
+_CLOCK = ("started", "finished")
+_TITLE = "The paper's evaluation and our results"
 _VIRTUAL = (
-    "Delays are virtual time under the stated profile, whose costs are assumptions. Matching and path selection are "
-    "measured on the real code, by the clock of this machine, and differ from run to run."
+    "Delays are in virtual time under the profile below, whose costs are assumptions. Matching and path selection are "
+    "measured on the real code by the clock of this machine, and differ from run to run."
 )
-
 _WORKLOADS = (
-    "Who wants what follows from the seed and from the selectivity that is asked for, so that other prices change "
-    "publications and filters, but hardly what is counted."
+    "The seed and the selectivity of a study determine which subscriber wants which publisher. Other prices change "
+    "publications and filters, but hardly affect the counts."
 )
 _WORDS = (
-    "A run is stable when the last group of deliveries in sequence with one above a second has arrived, counted from "
-    "the start of the burst. The length of queues is the mean over all links between brokers and over samples from the "
-    "start of the burst to the last delivery. Path selection is timed with all links congested where routing is "
-    "dynamic, since else there is nothing to select; the time with free links is in the table of costs."
+    "A run is stable once the last group of consecutive deliveries with a delay above one second has arrived, counted "
+    "from the start of the burst. The queue length is the mean over all links between brokers, and over samples from "
+    "the start of the burst to the last delivery. For dynamic routing, path selection is timed with all links "
+    "congested, because otherwise there is nothing to select; the table of costs also has the time with free links."
 )
 _REAL = (
-    "All brokers ran on this machine, over TCP; links that are called slow carried less than was sent over them. "
-    "Dynamic routing was free to leave static paths in both studies. Where processors were short, they and not links "
-    "may have been the bottleneck. The simulator played the same with the same slow links, 1 ms for a link and up to "
-    "0.1 ms more, and no other costs. The trees of TID are drawn by the copies of an advertisement that come first: "
-    "where several ways are equally short, that is a race, so that they may lead over slow links in one and around "
-    "them in the other."
+    "All brokers ran on this machine, over TCP. Slow links carried less than was sent over them. Dynamic routing could "
+    "leave static paths in both studies. Where processors were short, they may have been the bottleneck instead of the "
+    "links. The simulator played the same workload with the same slow links, with 1 ms per link and up to 0.1 ms of "
+    "jitter, and no other costs. TID builds a tree from the copies of an advertisement that arrive first. Where "
+    "several paths are equally short, that is a race, so that a tree may use slow links in one world and avoid them in "
+    "the other."
 )
+_NAMES = {
+    Verdict.AGREES: "agree",
+    Verdict.SAME_DIRECTION: "have the same direction",
+    Verdict.DIFFERS: "differ",
+    Verdict.NOT_COMPARABLE: "cannot be compared",
+    Verdict.ASSUMED: "assumed by our cost model",
+    Verdict.NOT_RUN: "not run",
+}
 
 
 def write_report(
-    folder: Path,
-    tables: Tables,
-    claims: Sequence[Claim],
-    figures: Sequence[FigureFile],
-    manifest: Mapping[str, object],
-    audits: Sequence[AuditRow] = (),
+    folder: Path, tables: Tables, claims: Sequence[Claim], figures: Sequence[FigureFile], manifest: Manifest
 ) -> tuple[Path, Path]:
-    """Write report.md and report.html into the folder, and return both."""
+    """Write report.md and report.html into the folder, and return both paths."""
     judged = judge(claims, tables)
     blocks = [
         Heading(_TITLE, 1),
         *_summary(judged),
-        *_what_was_run(tables),
+        *_runs(tables),
         *_claims(judged, sizes_of(tables)),
         *_figures(figures, folder),
         *_sensitivity(tables.sensitivity),
         *_over_sockets(tables.real),
-        *_audits(audits),
+        *_audits(tables.audits),
         *_settings(manifest),
-        Heading("How to run it again"),
-        Commands(_again(manifest)),
+        Heading("Command to run it again"),
+        Commands((manifest.again,)),
         *_by_clock(tables, manifest),
     ]
-    folder.mkdir(parents=True, exist_ok=True)
-    markdown, page = folder / "report.md", folder / "report.html"
-    markdown.write_text(to_markdown(blocks), encoding="utf-8")
-    page.write_text(to_html(_TITLE, blocks), encoding="utf-8")
-    return markdown, page
+    return write_page(folder, _TITLE, blocks)
 
 
 def _summary(judged: Sequence[Judged]) -> Iterator[Block]:
     by_design = [each for each in judged if each.claim.measure is Measure.EXACT]
-    yield Paragraph(f"What follows from the design, {len(by_design)} numbers: {_counts(by_design)}.")
+    yield Paragraph(f"Of the {len(by_design)} numbers that follow from the design, {_counts(by_design)}.")
     printed = [each for each in judged if each not in by_design]
-    # Verdicts on what was measured may change from run to run, and with them the counts.
-    yield Paragraph(f"The paper's claims, {len(printed)}: {_counts(printed)}.", by_clock=True)
+    # Verdicts on measurements may change from run to run, and the counts with them.
+    yield Paragraph(f"Of the paper's {len(printed)} claims, {_counts(printed)}.", by_clock=True)
     measured = [each for each in printed if each.claim.by_clock]
     virtual = [each for each in printed if not each.claim.by_clock]
-    yield Paragraph(f"Counted or in virtual time, {len(virtual)}: {_counts(virtual)}.")
-    yield Paragraph(f"By the clock of this machine, {len(measured)}: {_counts(measured)}.", by_clock=True)
+    yield Paragraph(f"Of the {len(virtual)} claims that are counted or in virtual time, {_counts(virtual)}.")
+    yield Paragraph(f"Of the {len(measured)} claims by the clock of this machine, {_counts(measured)}.", by_clock=True)
 
 
 def _counts(judged: Sequence[Judged]) -> str:
     found = Counter(each.verdict for each in judged)
-    names = {
-        Verdict.AGREES: "in agreement",
-        Verdict.SAME_DIRECTION: "in the same direction",
-        Verdict.DIFFERS: "different",
-        Verdict.NOT_COMPARABLE: "not comparable",
-        Verdict.ASSUMED: "assumed by our cost model",
-        Verdict.NOT_RUN: "not run",
-    }
-    return ", ".join(f"{found[verdict]} {name}" for verdict, name in names.items() if found[verdict])
+    return ", ".join(f"{found[verdict]} {name}" for verdict, name in _NAMES.items() if found[verdict])
 
 
-def _what_was_run(tables: Tables) -> Iterator[Block]:
-    yield Heading("What was run")
+def _runs(tables: Tables) -> Iterator[Block]:
+    yield Heading("Runs")
     yield Paragraph(_VIRTUAL)
     yield Paragraph(_WORKLOADS)
     yield Paragraph(_WORDS)
-    sizes = [size for name, size in sizes_of(tables).items() if name != "sequences"]
+    sizes = dict.fromkeys(sizes_of(tables).values())
     yield Grid(
         ("Study", "Ours", "The paper's", "At full size"),
-        [cells(size.study, size.ran, size.paper, size.told or "yes") for size in sizes],
+        [cells(size.study, size.ran, size.paper, size.note or "yes") for size in sizes],
     )
 
 
-def _settings(manifest: Mapping[str, object]) -> Iterator[Block]:
-    told = {key: value for key, value in manifest.items() if key not in (*CLOCK_KEYS, "again")}
-    if told:
-        yield Heading("Settings")
-        yield Grid(("Setting", "Value"), [cells(*pair) for pair in _flat(told)])
+def _settings(manifest: Manifest) -> Iterator[Block]:
+    yield Heading("Settings")
+    settings = {key: value for key, value in msgspec.to_builtins(manifest).items() if key not in (*_CLOCK, "again")}
+    yield Grid(("Setting", "Value"), [cells(*pair) for pair in _flat(settings)])
 
 
-def _claims(judged: Sequence[Judged], sizes: Mapping[str, StudySize]) -> Iterator[Block]:
+def _claims(judged: Sequence[Judged], sizes: Mapping[type[object], StudySize]) -> Iterator[Block]:
     yield Heading("Claims")
     yield Paragraph(RULE)
-    rows = [_claim_row(each, sizes[each.claim.study]) for each in judged]
-    yield Grid(("Figure", "Claim", "The paper", "Ours", "Verdict", "Why it may differ"), rows)
+    rows = [_claim_row(each, sizes[each.claim.comparison.row_type]) for each in judged]
+    yield Grid(("Figure", "Claim", "The paper", "Ours", "Verdict", "Possible reasons for a difference"), rows)
 
 
 def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
     claim, ours = judged.claim, judged.ours
-    text = ours.text if ours is not None else "" if size.ran == NOT_RUN else "not enough runs to tell"
-    notes = [] if ours is None else [ours.comment, size.told]
+    text = ours.text if ours is not None else "" if size.ran == NOT_RUN else "too few runs to compare"
+    notes = [] if ours is None else [ours.comment, size.note]
     if any(notes):
         text += f" ({'; '.join(note for note in notes if note)})"
+    paper = f"by design: {claim.paper}" if claim.measure is Measure.EXACT else claim.paper
     return [
-        *cells(
-            claim.figure, claim.sentence, f"by design: {claim.paper}" if claim.measure is Measure.EXACT else claim.paper
-        ),
+        *cells(claim.figure, claim.sentence, paper),
         Cell(text, claim.by_clock),
         Cell(judged.verdict.value, claim.by_clock, f"verdict {judged.verdict.value.replace(' ', '-')}"),
         Cell(claim.expected_to_differ),
@@ -163,35 +140,35 @@ def _claim_row(judged: Judged, size: StudySize) -> list[Cell]:
 def _figures(figures: Sequence[FigureFile], folder: Path) -> Iterator[Block]:
     yield Heading("Figures")
     if not figures:
-        yield Paragraph("None was drawn.")
+        yield Paragraph("Not drawn.")
     for figure in figures:
         note = f"{figure.note} Measured by the clock." if figure.by_clock else figure.note
         yield Picture(figure.title, _relative(figure.png, folder), _relative(figure.svg, folder), note)
 
 
 def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
-    yield Heading("What hangs on the cost model")
+    yield Heading("Sensitivity to the cost model")
     if not rows:
         yield Paragraph("Not run.")
         return
     yield Paragraph(
-        "One assumption is changed at a time; a result that changes with it hangs on it. These are runs of the scale "
-        "tiny, whatever the scale of the rest: numbers are not those of the claims, and only how they move counts. "
-        "The CSV table has a row for each."
+        "One assumption is changed at a time; a result that changes with it depends on it. These runs always have the "
+        "scale tiny. So the numbers are not those of the claims, and only the changes matter. The CSV table has one "
+        "row per change."
     )
     quantities = dict.fromkeys(row.quantity for row in rows)
-    shown = [_hanging([row for row in rows if row.quantity == quantity]) for quantity in quantities]
-    yield Grid(("Result", "As assumed", "Becomes", "Stays"), shown)
+    shown = [_sensitivity_row([row for row in rows if row.quantity == quantity]) for quantity in quantities]
+    yield Grid(("Result", "As assumed", "Changes to", "Does not change"), shown)
 
 
-def _hanging(rows: Sequence[SensitivityRow]) -> list[Cell]:
-    """Tell of one result what changes it, and what does not."""
+def _sensitivity_row(rows: Sequence[SensitivityRow]) -> list[Cell]:
+    """Return one result with the assumptions that change it, and those that do not."""
     assumed = next((row.result for row in rows if row.parameter == AS_ASSUMED), "")
     changes = [row for row in rows if row.parameter != AS_ASSUMED]
     moving = [f"{row.result} with {_change(row)}" for row in changes if row.result != assumed]
     staying = [_change(row) for row in changes if row.result == assumed]
     stays = f"with {'; '.join(staying)}" if staying else ""
-    return cells(rows[0].quantity, assumed, "; ".join(moving) or "the same with all", stays)
+    return cells(rows[0].quantity, assumed, "; ".join(moving) or "nothing else", stays)
 
 
 def _change(row: SensitivityRow) -> str:
@@ -201,24 +178,21 @@ def _change(row: SensitivityRow) -> str:
 def _over_sockets(rows: Sequence[RealRow]) -> Iterator[Block]:
     yield Heading("Over real sockets")
     if not rows:
-        yield Paragraph("Not run; octopia paper --real runs the studies delivery and burst so.")
+        yield Paragraph("Not run. Use octopia paper --real to run the studies delivery and burst over sockets.")
         return
     yield Paragraph(_REAL)
     yield Grid(
-        ("Study", "Algorithm", "Publications", "Deliveries", "Offered to slow links", "Delay, mean", "Within 1 s",
-         "Messages", "In virtual time: delay", "Messages", "Processors used", "They were"),
+        ("Study", "Algorithm", "Publications", "Deliveries", "Load on slow links", "Mean delay", "Within 1 s",
+         "Messages", "In virtual time: mean delay", "Messages", "Processors used", "Processors were"),
         [_real_row(row) for row in rows],
         by_clock=True,
     )  # fmt: skip
-    yield Paragraph(
-        f"Which of two algorithms is faster, where delays are more than {APART:.0%} apart, in virtual time and over "
-        "sockets:"
-    )
+    yield Paragraph(f"The faster algorithm of each pair, where delays differ by more than {APART:.0%}:")
     yield Grid(
-        ("Study", "Algorithms", "Faster in virtual time", "Faster over sockets", "The simulator's order is"),
+        ("Study", "Algorithms", "Faster in virtual time", "Faster over sockets", "The order of the simulator is"),
         [
             cells(each.study, " and ".join(each.pair), each.simulated or "same", each.real or "same", each.verdict)
-            for each in orderings(rows)
+            for each in rankings(rows)
         ],
         by_clock=True,
     )
@@ -247,34 +221,29 @@ def _audits(audits: Sequence[AuditRow]) -> Iterator[Block]:
     if not audits:
         yield Paragraph("Not run.")
         return
-    missing, unwanted, duplicate = (
-        sum(getattr(row, column) for row in audits) for column in ("missing", "unwanted", "duplicate")
+    total = AuditRow("all", *(sum(counts) for counts in zip(*map(_audit_counts, audits), strict=True)))
+    yield Paragraph(
+        f"{total.deliveries:,} deliveries of {some(len(audits), 'run')} were compared with the truth: {total.faults}."
     )
-    deliveries = f"{sum(row.deliveries for row in audits):,} deliveries of {some(len(audits), 'run')}"
-    found = f"{missing:,} missing, {unwanted:,} unwanted, {duplicate:,} duplicate"
-    yield Paragraph(f"{deliveries} were compared with the truth: {found}.")
-    shown = [cells(row.run, row.deliveries, row.missing, row.unwanted, row.duplicate) for row in audits]
+    shown = [cells(row.run, *_audit_counts(row)) for row in audits]
     yield Grid(("Run", "Deliveries", "Missing", "Unwanted", "Duplicate"), shown)
 
 
-def _again(manifest: Mapping[str, object]) -> tuple[str, ...]:
-    again = manifest.get("again", AGAIN)
-    return tuple(map(str, again)) if isinstance(again, list | tuple) else (str(again),)
+def _audit_counts(row: AuditRow) -> tuple[int, int, int, int]:
+    return row.deliveries, row.missing, row.unwanted, row.duplicate
 
 
-def _by_clock(tables: Tables, manifest: Mapping[str, object]) -> Iterator[Block]:
+def _by_clock(tables: Tables, manifest: Manifest) -> Iterator[Block]:
     yield Heading("By the clock")
-    told = {key: manifest[key] for key in CLOCK_KEYS if key in manifest}
-    if told:
-        yield Grid(("What", "Value"), [cells(*pair) for pair in _flat(told)], by_clock=True)
+    yield Grid(("", "Time"), [cells(name, getattr(manifest, name)) for name in _CLOCK], by_clock=True)
     if tables.bursts:
-        yield Paragraph("How long the runs of the burst study took:")
-        header = ("Rate a minute", "Algorithm", "Runs", "Seconds a run, mean")
+        yield Paragraph("Duration of the runs of the burst study:")
+        header = ("Rate per minute", "Algorithm", "Runs", "Mean seconds per run")
         yield Grid(header, [*_burst_times(tables.bursts)], by_clock=True)
 
 
 def _burst_times(rows: Sequence[BurstRow]) -> Iterator[list[Cell]]:
-    times_s: dict[tuple[int, str], list[float]] = {}
+    times_s: dict[tuple[int, Algorithm], list[float]] = {}
     for row in rows:
         times_s.setdefault((row.rate_per_minute, row.algorithm), []).append(row.seconds)
     for (rate, algorithm), each_s in times_s.items():
@@ -282,7 +251,7 @@ def _burst_times(rows: Sequence[BurstRow]) -> Iterator[list[Cell]]:
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield keys and values; those of tables within get a dotted key."""
+    """Yield keys and values; the values of nested tables get a dotted key."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")

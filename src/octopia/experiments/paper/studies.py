@@ -1,9 +1,9 @@
-"""The four studies of the paper's evaluation, as experiment files beside this module, and what they come to at a scale.
+"""The four studies of the paper's evaluation: experiment files beside this module, read at a scale.
 
-An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of which may have several values), a
-``[run]`` (fields of a ``RunSpec``, ``algorithm`` with several values), and a table for each scale: how many ``seeds``,
-and which fields of the workload are smaller there. A table ``[real]`` is that of the study over real sockets. A seed
-makes a workload and its runs; all algorithms play the same workload.
+An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of them with several values), a ``[run]``
+(fields of a ``RunSpec``, ``algorithm`` with several values), and one table per scale: the number of ``seeds``, and the
+fields of the workload that are smaller at this scale. A table ``[real]`` is for the study over real sockets. One seed
+makes one workload and its runs; all algorithms play the same workload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import Name, Scale
+from octopia.experiments.paper.names import Scale, StudyName
 from octopia.pipeline.spec import Burst, WorkloadSpec
 from octopia.playing.runs import RunSpec
 from octopia.tomlfile import Table, read_toml
@@ -29,7 +29,7 @@ _REAL = "real"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """One workload of a study: what varies and its value, the seed, and the runs of which each plays it."""
+    """One workload of a study: the value of the field that varies, the seed, and the runs that play it."""
 
     value: float
     seed: int
@@ -43,35 +43,44 @@ class Point:
 
     @property
     def publications(self) -> int:
-        """How many publications there are, of all publishers and of the burst."""
+        """The number of publications by all publishers and the burst."""
         spec = self.workload
         return spec.publishers * spec.publications + (spec.burst.publications if spec.burst else 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run with the point of the study that it belongs to, and the folder for its trace."""
+
+    point: Point
+    run: RunSpec
+    folder: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Study:
     """A study at a scale."""
 
-    name: Name
+    name: StudyName
     title: str
     points: tuple[Point, ...]
     deliveries_a_point: int = 5000
-    """Of how many deliveries in sequence a point of a burst's curve is the longest delay."""
+    """The number of consecutive deliveries per point of a burst's curve."""
     link_rate: float | None = None
-    """How many publications a second the slow links of a burst's host broker carry, over real sockets."""
+    """The publications per second that slow links of the burst's host broker carry, over real sockets."""
 
     @property
     def brokers(self) -> int:
-        """How many brokers the overlay has, which all points share."""
+        """The number of brokers of the overlay, which all points share."""
         return len(self.points[0].workload.scot().brokers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
-    """How much of a study is run: its scale, and what is asked for instead of what the scale says.
+    """The part of a study to run: its scale, and settings that replace those of the scale.
 
-    ``seeds`` are how many, and ``values`` those of what varies. What is ``real`` runs over sockets on one machine, at a
-    size that it can carry, whatever the scale.
+    ``seeds`` is a number, and ``values`` are those of the field that varies. A ``real`` study runs over sockets on one
+    machine, at a size that the machine can carry at any scale.
     """
 
     scale: Scale
@@ -80,12 +89,12 @@ class Extent:
     real: bool = False
 
 
-def load_study(name: Name, extent: Extent) -> Study:
+def load_study(name: StudyName, extent: Extent) -> Study:
     """Read a study from its file."""
     return read_study(Path(str(importlib.resources.files(__package__) / f"{name}.toml")), name, extent)
 
 
-def read_study(path: Path, name: Name, extent: Extent) -> Study:
+def read_study(path: Path, name: StudyName, extent: Extent) -> Study:
     """Read a study from a file."""
     top = read_toml(path)
     title = top.text("title")

@@ -1,8 +1,8 @@
-"""Where the publications of a workload go: every broker that one visits, and what it did there.
+"""The visits of publications at brokers: the origin of each, and the links and deliveries that it caused.
 
-A workload is played in virtual time with all links free, so that every algorithm of a system takes the same paths. What
-is left is the brokers with their full tables, and the visits: one at its host broker for each publication, and one for
-each copy that a broker received.
+A workload is played in virtual time with all links free, so that every algorithm of a system takes the same paths. The
+result is the brokers with their full tables, and the visits: one at its host broker per publication, and one per copy
+that a broker received.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from octopia.simulator.run import run_scenario
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """A publication at a broker: where it came from, and who got it from there, each by id."""
+    """A publication at a broker: its last hop, and the brokers and subscriptions that it was sent to."""
 
     id: PublicationId
     publication: Publication
@@ -38,13 +38,13 @@ class Visit:
 
     @property
     def is_at_host(self) -> bool:
-        """Whether this is the host broker of the publisher."""
+        """True at the host broker of the publisher."""
         return self.came_from == self.publisher
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """A workload after it was played: all queues are empty, and Eq. 3 judges all links."""
+    """A workload after it was played: all queues are empty, and Eq. 3 decides which links are congested."""
 
     brokers: Mapping[BrokerId, Broker]
     now_ms: float
@@ -53,28 +53,28 @@ class Played:
 
     @property
     def visits_each(self) -> float:
-        """How many brokers a publication visits, on average."""
+        """The mean number of brokers that a publication visits."""
         return len(self.visits) / self.publications
 
     def force_links(self, verdict: Verdict) -> None:
-        """Let all links of all brokers count as congested or free, or let Eq. 3 judge them again."""
+        """Make all links of all brokers count as congested or free, or let Eq. 3 decide again."""
         for broker in self.brokers.values():
             for neighbour in broker.link_status_table(self.now_ms):
                 broker.force(neighbour, verdict, None, self.now_ms)
 
 
 def play_for_visits(workload: Workload, algorithm: Algorithm, first: int, seed: int) -> Played:
-    """Play the first so many publications of a workload, and note where they go."""
+    """Play the first publications of a workload, and record their visits."""
     journeys = _Journeys()
     play = Play(RoutingSettings(algorithm), UNIT.name, seed, first, Detail.HOPS, uncongested=True)
     scenario = scenario_of(workload, play)
-    # Control messages are far too many to be kept; the observer takes what belongs to publications.
+    # There are too many control messages to keep; the observer records publications only.
     run = run_scenario(scenario, seed=seed, profile=UNIT, detail=play.detail, keep=False, observers=[journeys])
-    # Publications are numbered as they are due.
+    # Publications are numbered in the order in which they are due.
     due = sorted(workload.timed(first), key=lambda each: to_ns(each.at_ms))
     contents = {id_: due[run.names.publication(id_)].publication for id_ in journeys.publishers}
     if not contents:
-        raise UsageError(f"expected publications that some broker takes in workload {workload.name}, got none")
+        raise UsageError(f"expected publications that brokers accept in workload {workload.name}, got none")
     played = Played(run.world.brokers, run.world.agenda.now_ms, len(contents), tuple(journeys.visits(contents)))
     played.force_links(Verdict.AUTO)
     return played
@@ -82,7 +82,7 @@ def play_for_visits(workload: Workload, algorithm: Algorithm, first: int, seed: 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Journeys:
-    """Notes what happens to publications in a world."""
+    """An observer that records the visits of publications."""
 
     publishers: dict[PublicationId, ClientId] = dataclasses.field(default_factory=dict)
     received: list[tuple[PublicationId, BrokerId, Peer]] = dataclasses.field(default_factory=list)
@@ -90,7 +90,7 @@ class _Journeys:
     delivered: dict[tuple[PublicationId, BrokerId], list[SubscriptionId]] = dataclasses.field(default_factory=dict)
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Note what was received and sent."""
+        """Record a publication that was received or sent."""
         if isinstance(fact, Routed) or not isinstance(fact.message_id, PublicationId) or fact.peer is None:
             return
         if fact.event is Event.RECEIVE:
@@ -104,11 +104,11 @@ class _Journeys:
         """Ignore single replies: brokers deliver together here."""
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
-        """Note the subscriptions that a publication reached at a broker."""
+        """Record the subscriptions that a publication reached at a broker."""
         self.delivered.setdefault((delivered.copy.id, broker), []).extend(delivered.subscriptions)
 
     def visits(self, contents: Mapping[PublicationId, Publication]) -> Iterator[Visit]:
-        """Yield all visits in the order in which they happened."""
+        """Yield all visits in order."""
         for id_, broker, came_from in self.received:
             sent, delivered = self.sent.get((id_, broker), ()), self.delivered.get((id_, broker), ())
             publisher = self.publishers[id_]

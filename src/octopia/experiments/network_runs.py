@@ -1,8 +1,8 @@
-"""A workload on real brokers: they are started for it on this machine, and how busy the processors were is noted.
+"""Runs of a workload on real brokers, which are started for it on this machine.
 
-``play_on_brokers`` leaves a folder like that of a simulated run: ``trace.parquet``, and ``run.json`` with what was
-assumed and counted. Brokers, clients and whoever else is there share the processors of this machine. Where those were
-short, delays tell of processors and not of links, so that every run says how busy they were.
+``play_on_brokers`` leaves a folder like that of a simulated run: ``trace.parquet``, and ``run.json`` with assumptions
+and counts. Brokers, clients and other processes share the processors of this machine. Where those were short, delays
+depend on processors and not on links alone, so that every run notes how busy they were.
 """
 
 from __future__ import annotations
@@ -12,79 +12,85 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from octopia.errors import UsageError
-from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running
+from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running
 from octopia.overlay.files import Overlay
 from octopia.playing.files import load_workload
 from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
 from octopia.playing.provenance import commit
 from octopia.playing.runs import MANIFEST, TRACE, RunSpec, identity_of, overlay_of
+from octopia.settings import Algorithm
 from octopia.trace import Parquet
 from octopia.transport.loop import run_loop
 
 SAMPLE_S = 1.0
 BUSY_PROCESS = 0.9
-"""A process that uses more of one core than this may be what others wait for."""
+"""A process that uses more of one core than this may hold up the others."""
 BUSY_TOGETHER = 0.95
-"""All processors are taken if brokers and clients use more of them than this."""
+"""All processors are in use if brokers and clients use more of them than this."""
 WAITED = 0.2
-"""A process that could run, and waited longer for a processor than this share of the time, was held up by others."""
+"""A process that waited for a processor for more than this share of the time was held up by others."""
 SHORT_FROM = 0.1
 """Processors were short if they were busy in more than this share of the time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuUse:
-    """How busy processors were while a workload was played: a sample every second. All are shares from 0 to 1.
+    """The use of processors while a workload was played, sampled every second, in shares from 0 to 1.
 
-    Only what brokers and clients used is counted. What others on this machine used shows in how long these waited.
+    Only brokers and clients are counted. Other processes on this machine show in the time that these waited.
     """
 
     cores: int
     busiest_worker: float
-    """The largest share of one core that a worker used over any second."""
+    """The largest share of one core that a worker used in any second."""
     busiest_clients: float
-    """The largest share of one core that the process of all clients used over any second."""
+    """The largest share of one core that the process of all clients used in any second."""
     total_mean: float
-    """Of all processors, by workers and by the clients' process together."""
+    """The mean share of all processors that workers and clients used together."""
     total_max: float
     waited_max: float
-    """The largest share of any second in which a process could have run, but waited for a processor."""
+    """The largest share of any second in which a process was ready, but waited for a processor."""
     busy_share: float
     """The share of samples in which processors were busy.
 
-    They were if a process used over 90% of a core, if all together used over 95% of all processors, or if a process
-    waited for one in over 20% of the time.
+    They are busy if a process uses over 90% of a core, if all processes use over 95% of all processors, or if a process
+    waits for one over 20% of the time.
     """
 
     @property
     def is_short(self) -> bool:
-        """Whether processors, not links, may have been the bottleneck: they were busy in over 10% of the samples."""
+        """True if processors may have been the bottleneck: they were busy in over 10% of the samples."""
         return self.busy_share > SHORT_FROM
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as plain data."""
+        return {**dataclasses.asdict(self), "is_short": self.is_short}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NetworkRun:
-    """What came of a workload on real brokers; the use of processors is known on Linux only."""
+    """The results of a workload on real brokers; the use of processors is known on Linux only."""
 
     run_id: str
-    algorithm: str
+    algorithm: Algorithm
     publications: int
     deliveries: int
     messages: dict[str, int]
-    """By kind, between brokers, summed over brokers."""
+    """Messages between brokers by kind, summed over brokers."""
     seconds: float
     cpu: CpuUse | None
 
 
 def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None]) -> NetworkRun:
-    """Start the brokers of a run, play its workload on them, and put the trace and what was counted into a folder.
+    """Start the brokers of a run, play its workload on them, and write the trace and the counts into a folder.
 
-    Links are as slow as the run's overlay file says, from the start. ``show`` is told how far it is.
+    Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress.
     """
     spec = spec.named()
     if spec.uncongested:
@@ -92,7 +98,7 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
     workload = load_workload(spec.workload)
     overlay = at_free_addresses(dataclasses.replace(overlay_of(spec, workload), routing=spec.routing))
     folder.mkdir(parents=True, exist_ok=True)
-    # Without it the folder is not that of a finished run, whatever becomes of this one.
+    # A folder without a manifest does not count as a finished run, even if this one fails.
     (folder / MANIFEST).unlink(missing_ok=True)
     brokers = len(overlay.scot.brokers)
     show(f"starting {brokers} brokers")
@@ -114,27 +120,25 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
 
 
 def _processes() -> int:
-    """Return how many workers there are: the clients have a core of their own, if there is more than one."""
+    """Return the number of workers: one core is left for the clients, if there are several."""
     return max(1, (os.cpu_count() or 2) - 1)
 
 
 def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
-    messages: dict[str, int] = {}
+    messages: Counter[str] = Counter()
     for report in played.reports.values():
-        for kind, count in report["sent"].items():
-            messages[kind] = messages.get(kind, 0) + count
+        messages.update(report["sent"])
     return NetworkRun(
-        spec.run_id, spec.algorithm.value, played.publications, played.deliveries, messages, played.seconds, cpu
+        spec.run_id, spec.algorithm, played.publications, played.deliveries, messages, played.seconds, cpu
     )
 
 
 def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun) -> dict[str, Any]:
-    """Return what a run on the network assumed, and what it counted."""
+    """Return the assumptions and the counts of a run on the network."""
     links = [
         {"from": str(sender), "to": str(receiver), "rate": shape.rate, "delay_ms": shape.delay_ms}
         for (sender, receiver), shape in overlay.shapes.items()
     ]
-    cpu = None if run.cpu is None else {**dataclasses.asdict(run.cpu), "is_short": run.cpu.is_short}
     return {
         "identity": identity_of(spec),
         "network": {"processes": _processes(), "speed": speed, "links": links},
@@ -143,13 +147,13 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
         "deliveries": run.deliveries,
         "seconds": round(run.seconds, 3),
         "commit": commit(),
-        "cpu": cpu,
+        "cpu": None if run.cpu is None else run.cpu.to_json(),
     }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuSample:
-    """What processes did between two looks: the shares of one core that they used, and the longest wait for one."""
+    """The shares of one core that processes used between two readings, and the longest share of waiting for one."""
 
     workers: tuple[float, ...]
     clients: float
@@ -157,7 +161,7 @@ class CpuSample:
 
 
 def use_of(samples: Sequence[CpuSample], cores: int) -> CpuUse:
-    """Sum up at least one sample."""
+    """Summarise at least one sample."""
     together = [(sum(each.workers) + each.clients) / cores for each in samples]
     busy = [
         max(*sample.workers, sample.clients) > BUSY_PROCESS or total > BUSY_TOGETHER or sample.waited > WAITED
@@ -175,8 +179,8 @@ def use_of(samples: Sequence[CpuSample], cores: int) -> CpuUse:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Look:
-    """The clocks of processes, the clients' last: what each has used, and how long it has waited for a processor."""
+class _Reading:
+    """The clocks of processes, the clients' last: the CPU time of each, and its waiting time for a processor."""
 
     now_s: float
     used_s: list[float]
@@ -184,20 +188,20 @@ class _Look:
 
 
 class _Meter:
-    """Looks at the clocks of processes, from the first look on, and remembers a sample for every second."""
+    """Reads the clocks of processes, and keeps one sample per second."""
 
     def __init__(self, workers: Sequence[int]):
         self._pids = [*workers, os.getpid()]
-        self._last: _Look | None = None
+        self._last: _Reading | None = None
         self._samples: list[CpuSample] = []
 
     def look(self) -> None:
-        """Take a sample if a second has passed since the last one."""
+        """Take a sample if a second has passed since the last reading."""
         if self._last is None or time.perf_counter() - self._last.now_s >= SAMPLE_S:
             self._take()
 
     def use(self) -> CpuUse | None:
-        """Return what was seen, which is nothing if a worker died; a run of less than a second is one sample."""
+        """Return the use so far, or None if a worker died; a run shorter than a second is one sample."""
         if not self._samples:
             self._take()
         return use_of(self._samples, os.cpu_count() or 1) if self._samples else None
@@ -205,15 +209,15 @@ class _Meter:
     def _take(self) -> None:
         try:
             used_s, waited_s = [cpu_s_of(pid) for pid in self._pids], [_waited_s_of(pid) for pid in self._pids]
-        except OSError:  # A worker died: the run fails, and says so better than this could.
+        except OSError:  # A worker died: the run fails with a better message.
             return
-        now = _Look(time.perf_counter(), used_s, waited_s)
+        now = _Reading(time.perf_counter(), used_s, waited_s)
         if self._last is not None:
             self._samples.append(_sample_between(self._last, now))
         self._last = now
 
 
-def _sample_between(before: _Look, after: _Look) -> CpuSample:
+def _sample_between(before: _Reading, after: _Reading) -> CpuSample:
     passed_s = after.now_s - before.now_s
     used, waited = (
         [(late - early) / passed_s for early, late in zip(*clocks, strict=True)]
@@ -223,7 +227,7 @@ def _sample_between(before: _Look, after: _Look) -> CpuSample:
 
 
 def _waited_s_of(pid: int) -> float:
-    """Return how long the main thread of a process has waited for a processor; not every Linux tells, then nothing."""
+    """Return how long the main thread of a process has waited for a processor; 0 where Linux does not report it."""
     try:
         _, waited_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     except (FileNotFoundError, ValueError):

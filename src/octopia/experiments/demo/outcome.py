@@ -1,7 +1,7 @@
-"""Running the demo: a workload by Spark, the same on real brokers under two algorithms, and the audit of both.
+"""The outcome of the demo: a workload by Spark, played on real brokers under static and dynamic routing, and audited.
 
 The folder has ``workload`` (its tables and the truth), ``overlay.toml`` (with the slow links) and ``runs`` (the traces,
-as a sweep leaves them). All of it is made anew each time.
+as a sweep leaves them). Everything is made again each time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from octopia.experiments.audits import AuditRow, audit_rows
 from octopia.experiments.demo.delays import Delays, read_delays
 from octopia.experiments.demo.plan import Plan
-from octopia.experiments.networked import NetworkRun, play_on_brokers
+from octopia.experiments.network_runs import NetworkRun, play_on_brokers
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
@@ -33,35 +34,38 @@ RUNS = "runs"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Audit:
-    """What the audit of a run found."""
-
-    owed: int
-    missing: int
-    unwanted: int
-    duplicate: int
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every delivery came exactly once, and nothing else did."""
-        return not (self.missing or self.unwanted or self.duplicate)
-
-    def __str__(self) -> str:
-        return f"{self.missing:,} missing, {self.unwanted:,} unwanted, {self.duplicate:,} duplicate"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """What came of the workload under one algorithm."""
+    """The results of the workload under one algorithm."""
 
     run: NetworkRun
     delays: Delays
-    audit: Audit
+    audit: AuditRow
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as plain data."""
+        run, delays, audit = self.run, self.delays, self.audit
+        return {
+            "algorithm": run.algorithm,
+            "publications": run.publications,
+            "deliveries": run.deliveries,
+            "delay_ms_median": round(delays.median_ms, 3),
+            "delay_ms_p99": round(delays.p99_ms, 3),
+            "delay_ms_max": round(delays.max_ms, 3),
+            "messages": {kind: count for kind, count in run.messages.items() if count},
+            "audit": {
+                "owed": audit.owed,
+                "missing": audit.missing,
+                "unwanted": audit.unwanted,
+                "duplicate": audit.duplicate,
+            },
+            "seconds": round(run.seconds, 3),
+            "cpu": None if run.cpu is None else run.cpu.to_json(),
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of the demo; ``steps`` are what took how many seconds."""
+    """The results of the demo; ``steps`` are its steps with their durations in seconds."""
 
     plan: Plan
     host: BrokerId
@@ -72,12 +76,12 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no audit found anything."""
+        """True if no audit found a fault."""
         return all(side.audit.is_clean for side in self.sides)
 
     @property
     def is_short(self) -> bool:
-        """Whether processors may have been the bottleneck in a run."""
+        """True if processors may have been the bottleneck in a run."""
         return any(side.run.cpu is not None and side.run.cpu.is_short for side in self.sides)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,30 +91,13 @@ class Outcome:
             "throttled": [{"between": [*map(str, link)], "rate": self.plan.link_rate} for link in self.links],
             "burst_per_s": self.plan.burst_rate,
             "matches": self.matches,
-            "runs": [_side_json(side) for side in self.sides],
+            "runs": [side.to_json() for side in self.sides],
             "seconds": {name: round(seconds, 1) for name, seconds in self.steps},
         }
 
 
-def _side_json(side: Side) -> dict[str, Any]:
-    run, delays = side.run, side.delays
-    cpu = None if run.cpu is None else {**dataclasses.asdict(run.cpu), "is_short": run.cpu.is_short}
-    return {
-        "algorithm": run.algorithm,
-        "publications": run.publications,
-        "deliveries": run.deliveries,
-        "delay_ms_median": round(delays.median_ms, 3),
-        "delay_ms_p99": round(delays.p99_ms, 3),
-        "delay_ms_max": round(delays.max_ms, 3),
-        "messages": {kind: count for kind, count in run.messages.items() if count},
-        "audit": dataclasses.asdict(side.audit),
-        "seconds": round(run.seconds, 3),
-        "cpu": cpu,
-    }
-
-
 def run_demo(bench: Bench, out: Path, plan: Plan) -> Outcome:
-    """Make the workload and its truth, play it under both algorithms, and audit what was delivered."""
+    """Make the workload and its truth, play it under both algorithms, and audit the deliveries."""
     from octopia.pipeline.jobs import Market, find_truth, make_workload
 
     watch = _Watch()
@@ -124,14 +111,14 @@ def run_demo(bench: Bench, out: Path, plan: Plan) -> Outcome:
 
 
 def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
-    """Play the workload that is in the demo's folder, with its truth, under both algorithms, and audit both."""
+    """Play the workload in the demo's folder, which has its truth, under both algorithms, and audit both."""
     watch = _Watch()
     folder = str(out.absolute())
-    load_workload.cache_clear()  # An earlier demo in this process may have left another one there.
+    load_workload.cache_clear()  # An earlier demo in this process may have left another workload there.
     host = host_of_burst(f"{folder}/{WORKLOAD}")
     links = slow_links(plan.workload.scot(), host)
     (out / OVERLAY).write_text(overlay_text("demo", plan.workload, links, plan.link_rate))
-    # The workload may have been made anew, which makes earlier runs worthless.
+    # Earlier runs are worthless if the workload was made again.
     bench.storage.remove(f"{folder}/{RUNS}")
     runs = []
     for algorithm in ALGORITHMS:
@@ -160,15 +147,14 @@ def _folder_of(out: Path, run_id: str) -> Path:
     return out / RUNS / TRACES / run_id
 
 
-def _audit(bench: Bench, folder: str) -> dict[str, Audit]:
+def _audit(bench: Bench, folder: str) -> dict[str, AuditRow]:
     from octopia.pipeline.jobs import run_audit
 
-    rows = run_audit(bench, f"{folder}/{RUNS}", f"{folder}/{WORKLOAD}")
-    return {row["run_id"]: Audit(row["owed"], row["missing"], row["unwanted"], row["duplicates"]) for row in rows}
+    return {row.run: row for row in audit_rows(run_audit(bench, f"{folder}/{RUNS}", f"{folder}/{WORKLOAD}"))}
 
 
 class _Watch:
-    """Notes how long steps took."""
+    """A stopwatch that notes the durations of steps."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, float]] = []

@@ -1,11 +1,10 @@
-"""Visits again, step by step: what a broker does to find matching subscriptions, and to choose links.
+"""Visits replayed step by step: finding the matching subscriptions, and choosing links.
 
-A stop is a visit with the tables of its broker. Its steps call what the broker itself calls, with the same arguments,
-and change no table; where copies would be queued and deliveries made, a stop leaves off. At the host broker, finding
-the advertisements to which a publication conforms belongs to neither step.
+A stop is a visit with the tables of its broker. Its steps call the functions that the broker calls, with the same
+arguments, and change no table; they queue no copies and make no deliveries. At the host broker, neither step includes
+finding the advertisements to which a publication conforms.
 
-A stop can be checked: it must find what the run found. Otherwise somebody would measure how long it takes to do
-something else.
+A stop can be checked: it must find what the run found. Otherwise we would measure something else.
 """
 
 from __future__ import annotations
@@ -44,23 +43,23 @@ class Stop(Protocol):
         """Find the matching subscriptions."""
 
     def select_statically(self) -> object:
-        """Choose links as static routing does."""
+        """Choose links by static routing."""
 
     def select_dynamically(self) -> object:
-        """Choose links as dynamic routing does."""
+        """Choose links by dynamic routing."""
 
     def do_nothing(self) -> None:
-        """Take the time that any step takes beside its work."""
+        """Do nothing: the overhead of calling a step."""
 
     def check(self) -> None:
         """Raise InvariantBroken unless the steps find what the run found, while all links are free."""
 
     def check_congested(self) -> None:
-        """Raise InvariantBroken unless dynamic routing sees that all links are congested, and looks for others."""
+        """Raise InvariantBroken unless dynamic routing sees that all links are congested, and searches for others."""
 
 
 def replay(played: Played, visits: Iterable[Visit]) -> list[Stop]:
-    """Make a stop of each visit, ready to choose links."""
+    """Return one stop per visit, ready to choose links."""
     return [_stop(played, visit) for visit in visits]
 
 
@@ -70,12 +69,12 @@ def _stop(played: Played, visit: Visit) -> Stop:
         return _octopia_stop(broker.state, visit)
     if isinstance(broker, TidBroker) and isinstance(host, TidBroker):
         return _tid_stop(broker.state, host.state, visit)
-    raise InvariantBroken(f"expected a broker of OctopiA or TID at {visit.broker}, got a {type(broker).__name__}")
+    raise InvariantBroken(f"expected an OctopiA or TID broker at {visit.broker}, got a {type(broker).__name__}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OctopiaStop:
-    """A visit at a broker of OctopiA; ``advertisements`` are those of the publisher, at its host broker only."""
+    """A visit at an OctopiA broker; ``advertisements`` are those of the publisher, at its host broker only."""
 
     visit: Visit
     state: State
@@ -83,7 +82,7 @@ class OctopiaStop:
     matched: Match
 
     def match(self) -> Match:
-        """Find the links and the local subscriptions that match, and name these."""
+        """Find the links and the ids of local subscriptions that match."""
         prt = self.state.prt
         match = prt.match_many([self.visit.publication])[0]
         if match.local:
@@ -105,17 +104,17 @@ class OctopiaStop:
         return route_dynamically(wanted, View(self.state))
 
     def do_nothing(self) -> None:
-        """Take the time that any step takes beside its work."""
+        """Do nothing: the overhead of calling a step."""
 
     def check(self) -> None:
-        """Compare with the run."""
+        """Compare the steps with the run."""
         _expect(self.visit, "deliveries", self.visit.delivered, sorted(self.state.prt.named(self.match().local)))
         decision = self.select_statically()
         _expect(self.visit, "links of SPR", self.visit.sent_to, sorted(each.link for each in decision.forwards))
         _expect(self.visit, "decision of IDR", (decision,), (self.select_dynamically(),))
 
     def check_congested(self) -> None:
-        """Expect case III wherever there are targets: everything is congested."""
+        """Expect case III wherever there are targets, because everything is congested."""
         expected = Case.THREE if self._wanted().targets else None
         _expect(self.visit, "case of IDR", (expected,), (self.select_dynamically().case,))
 
@@ -129,7 +128,7 @@ class OctopiaStop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TidStop:
-    """A visit at a broker that routes by tree ids."""
+    """A visit at a TID broker."""
 
     visit: Visit
     state: TidState
@@ -141,25 +140,25 @@ class TidStop:
         return self.state.prt.matching(self.visit.publication, self.tid)
 
     def select_statically(self) -> list[Path]:
-        """Choose paths as TID-S does."""
+        """Choose paths by TID-S."""
         return select_statically(self.matched, self.visit.came_from)
 
     def select_dynamically(self) -> list[Path]:
-        """Choose paths as TID-D does."""
+        """Choose paths by TID-D."""
         return select_dynamically(self.matched, self.visit.came_from, TidView(self.state))
 
     def do_nothing(self) -> None:
-        """Take the time that any step takes beside its work."""
+        """Do nothing: the overhead of calling a step."""
 
     def check(self) -> None:
-        """Compare with the run."""
+        """Compare the steps with the run."""
         _expect(self.visit, "deliveries", self.visit.delivered, local_of(self.match()))
         paths = self.select_statically()
         _expect(self.visit, "links of TID-S", self.visit.sent_to, [path.next_hop for path in paths])
         _expect(self.visit, "paths of TID-D", paths, self.select_dynamically())
 
     def check_congested(self) -> None:
-        """Expect the whole table to be read wherever a copy goes on, and, since all links are alike, no other path."""
+        """Expect a search of the table wherever a copy is sent on, and the same paths, since all links are alike."""
         counters = self.state.counters
         before = counters.entries_scanned
         _expect(self.visit, "paths of TID-D", self.select_statically(), self.select_dynamically())

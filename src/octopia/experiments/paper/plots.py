@@ -1,34 +1,27 @@
-"""How the figures of the paper's evaluation are drawn: lines over sizes, bars, and curves over time."""
+"""The three kinds of plot in the paper's evaluation: lines over sizes, bars, and curves over time."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from octopia.experiments.charting import INK, LOOKS, scale_up
-from octopia.experiments.paper.tables import (
-    ALGORITHMS,
-    DYNAMIC,
-    SYSTEMS,
-    TID_DYNAMIC,
-    CostRow,
-    Run,
-    SequenceRow,
-    key_of,
-    side_of,
-)
+from octopia.experiments.charts import INK, LOOKS, scale_up
+from octopia.experiments.paper.columns import C, Column
+from octopia.experiments.paper.names import System
+from octopia.experiments.paper.rows import CostRow, SequenceRow, Side, key_of, side_of
+from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw_lines(axes: Axes, rows: Sequence[Run], column: str) -> None:
-    """Draw the mean of a column over the size of runs, a line for each side."""
-    values: dict[str, dict[int, list[float]]] = {}
+def draw_lines(axes: Axes, rows: Iterable[C], column: Column[C]) -> None:
+    """Draw the mean of a column over the size of runs, one line per side."""
+    values: dict[Side, dict[int, list[float]]] = {}
     for row in rows:
-        values.setdefault(side_of(row), {}).setdefault(key_of(row)[0], []).append(getattr(row, column))
+        values.setdefault(side_of(row), {}).setdefault(key_of(row)[0], []).append(column.value(row) or 0.0)
     for side in _in_order(values):
         look, sizes = LOOKS[side], sorted(values[side])
         found = [values[side][size] for size in sizes]
@@ -42,9 +35,9 @@ def draw_lines(axes: Axes, rows: Sequence[Run], column: str) -> None:
 
 
 def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
-    """Draw how long selecting paths takes; a mark shows it where no link is congested."""
+    """Draw the time to select paths; a mark shows the time while no link is congested."""
     sizes = sorted({row.subscribers for row in rows})
-    sides = _in_order({side_of(row): None for row in rows})
+    sides = _in_order({row.algorithm for row in rows})
     width = 0.8 / len(sides)
     free: list[tuple[float, float]] = []
     for number, side in enumerate(sides):
@@ -53,7 +46,7 @@ def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
         heights = [row.path_selection_us for _, row in mine]
         look = LOOKS[side]
         axes.bar([x for x, _ in mine], heights, width * 0.92, color=look.colour, label=look.label)
-        free += [(x, row.select_us) for x, row in mine if side in (DYNAMIC, TID_DYNAMIC)]
+        free += [(x, row.select_us) for x, row in mine if row.algorithm.is_dynamic]
     if free:
         axes.plot([x for x, _ in free], [y for _, y in free], "D", color="white", markeredgecolor=INK, markersize=4.5,
                   label="no link congested")  # fmt: skip
@@ -63,16 +56,15 @@ def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
 
 
 def draw_curves(axes: Axes, rows: Sequence[SequenceRow]) -> None:
-    """Draw the maximum delay over time, a line for each algorithm."""
-    for side in _in_order({side_of(row): None for row in rows}):
+    """Draw the maximum delay over time, one line per algorithm."""
+    for side in _in_order({row.algorithm for row in rows}):
         look = LOOKS[side]
         mine = sorted((row for row in rows if row.algorithm == side), key=lambda row: (row.seed, row.sequence))
         seeds = sorted({row.seed for row in mine})
         faint = min(0.4, 3 / len(seeds))
         for seed in seeds if len(seeds) > 1 else []:
-            axes.plot(
-                *_points([row for row in mine if row.seed == seed]), color=look.colour, linewidth=0.6, alpha=faint
-            )
+            points = _points([row for row in mine if row.seed == seed])
+            axes.plot(*points, color=look.colour, linewidth=0.6, alpha=faint)
         axes.plot(*_medians(mine), color=look.colour, label=look.label, linestyle=look.line, linewidth=1.8,
                   zorder=look.order)  # fmt: skip
     axes.set_xlim(left=0)
@@ -92,12 +84,12 @@ def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
     return [median(times_s) for times_s, _ in points], [median(delays_s) for _, delays_s in points]
 
 
-def _in_order(sides: dict[str, Any]) -> list[str]:
-    return [side for side in (*SYSTEMS, *ALGORITHMS) if side in sides]
+def _in_order(sides: Collection[Side]) -> list[Side]:
+    return [side for side in (*System, *Algorithm) if side in sides]
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
-    """Put a tick at every size, unless their labels would run into each other."""
+    """Put a tick at every size, unless their labels would overlap."""
     gaps = [after - before for before, after in itertools.pairwise(sizes)]
     if not gaps or min(gaps) >= 0.08 * (sizes[-1] - sizes[0]):
         axes.set_xticks(sizes)

@@ -1,4 +1,4 @@
-"""Measuring without the garbage collector, which would strike whoever happens to be measured."""
+"""A pause of the garbage collector, so that a collection never falls into a measurement."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    """Keep the garbage collector from running meanwhile, whatever happens."""
+def gc_paused() -> Iterator[None]:
+    """Disable the garbage collector within the block, and restore it afterwards."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""An overlay in processes of its own, on free ports of this machine, for as long as something is measured."""
+"""An overlay in its own processes, on free ports of this machine, for the duration of a measurement."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from octopia.overlay.files import Overlay
 from octopia.runtime.process import Workers
 
 READY_S = 60.0
-"""How long an overlay may take to be ready."""
+"""The time in which an overlay must be ready."""
 POLL_S = 0.01
 PORTS = range(12_000, 32_000)
-"""Where brokers may listen; the system gives higher ones to those who dial."""
+"""The ports on which brokers may listen; the system uses higher ones for outgoing connections."""
 
 
 def free_addresses(count: int) -> list[Address]:
-    """Return addresses on this machine at which nobody listens."""
+    """Return unused addresses on this machine."""
     chosen: list[Address] = []
     for port in random.sample(PORTS, len(PORTS)):
         if len(chosen) == count:
@@ -34,14 +34,14 @@ def free_addresses(count: int) -> list[Address]:
 
 
 def at_free_addresses(overlay: Overlay) -> Overlay:
-    """Return an overlay whose brokers listen where nobody does."""
+    """Return the overlay with unused addresses for its brokers."""
     brokers = overlay.scot.brokers
     return dataclasses.replace(overlay, addresses=dict(zip(brokers, free_addresses(len(brokers)), strict=True)))
 
 
 @contextlib.contextmanager
 def running(overlay: Overlay, processes: int) -> Iterator[Workers]:
-    """Run the brokers of an overlay at their addresses, from when they are ready until the block is left."""
+    """Run the brokers of an overlay at their addresses, wait until they are ready, and stop them after the block."""
     workers = Workers(overlay, processes)
     try:
         deadline = time.monotonic() + READY_S
@@ -55,18 +55,18 @@ def running(overlay: Overlay, processes: int) -> Iterator[Workers]:
 
 
 def urls_of(overlay: Overlay) -> list[str]:
-    """Return where clients reach the brokers, in order of their ids."""
+    """Return the URLs of the brokers, in order of their ids."""
     return [f"octopia://{overlay.addresses[broker]}/{broker}" for broker in overlay.scot.brokers]
 
 
 def cpu_s_of(pid: int) -> float:
-    """Return the processor time of another process: Linux has a clock for each, whose number is made of its id."""
+    """Return the CPU time of another process: Linux has a clock per process, with a number made from its id."""
     if sys.platform != "linux":
-        raise UsageError(f"expected Linux, which tells the processor time of other processes, got {sys.platform}")
+        raise UsageError(f"expected Linux, which reports the CPU time of other processes, got {sys.platform}")
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value below which that percentage of values is; 0 if there are none."""
+    """Return a percentile of values; 0 if there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share / 100))] if ordered else 0.0

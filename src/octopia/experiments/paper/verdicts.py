@@ -1,18 +1,7 @@
-"""What a claim of the paper is, and how ours is judged beside it.
+"""Claims of the paper, and the rules by which our results are judged beside them.
 
-The rules, by what is measured:
-
-- *Ratio*: read as "so much more", the larger over the smaller as the paper has them. We agree if our "so much more" is
-  between two thirds and one and a half of the paper's. A paper's 93% less is 13.3 times more for the other side.
-- *Lead*: one is so many seconds before the other; in runs of full size we agree between two thirds and one and a half
-  of the paper's. Smaller runs have the direction only.
-- *Duration*: likewise, but a duration has no direction, so that smaller runs cannot be compared.
-- *Share*: we agree within ten percentage points; the direction is the side of one half. None at all differs.
-- *Trend*: the paper gives no number; we agree if the trend is there.
-- *Exact*: the text must be the same.
-
-What does not agree but points the same way is of the same direction; all else differs, and so does no difference. A
-number that our cost model was inferred from is no result, and has no verdict.
+A result that does not agree but points the same way has the same direction. Everything else differs, and so does a
+result of no difference. A number from which our cost model was inferred is not a result, and has no verdict.
 """
 
 from __future__ import annotations
@@ -23,35 +12,42 @@ import math
 from collections.abc import Sequence
 from typing import assert_never
 
-from octopia.experiments.paper.comparing import Compute, Ours
+from octopia.experiments.paper.comparisons import Comparison, Ours
+from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.experiments.paper.sizes import sizes_of
-from octopia.experiments.paper.tables import Tables
 
 FACTOR = 1.5
 POINTS = 0.1
 
 RULE = (
-    "We agree with a ratio if our “so much more” is between two thirds and one and a half of the paper's, with the "
-    "larger over the smaller as in the paper; with seconds likewise, if runs are of full size; with a share of runs or "
-    "messages within ten percentage points; with a trend if it is there. What points the same way without agreeing is "
-    "of the same direction. How long something takes in smaller runs is not comparable, and what the cost model was "
-    "inferred from is no result."
+    "A ratio is read as an excess, that of the side that is larger in the paper over the other: 266% higher is an "
+    "excess of 2.66. Our result agrees if its excess is between two thirds and one and a half of the paper's. It "
+    "agrees with a number of seconds by the same factors, if runs are of full size; with a share of runs or messages, "
+    "if it is within ten percentage points; with a trend, if the trend is there. A result that points the same way "
+    "without agreeing has the same direction. Durations in smaller runs are not comparable. A number from which the "
+    "cost model was inferred is not a result."
 )
 
 
 class Measure(enum.Enum):
-    """What the number of a claim is."""
+    """The kind of number in a claim, which decides the rule."""
 
     RATIO = "ratio"
+    """An excess, of the side that is larger in the paper. The paper's 93% less is 13.3 more for the other side."""
     LEAD = "lead"
+    """One side is this many seconds before the other. Smaller runs can only have the same direction."""
     DURATION = "duration"
+    """A time that has no direction, so that smaller runs are not comparable."""
     SHARE = "share"
+    """Agrees within ten percentage points. The direction is the side of one half. Zero differs."""
     TREND = "trend"
+    """Without a number in the paper. Agrees if the trend is there."""
     EXACT = "exact"
+    """The text must be the same."""
 
 
 class Verdict(enum.StrEnum):
-    """How ours stands beside the paper's."""
+    """Our result beside the paper's."""
 
     AGREES = "agrees"
     SAME_DIRECTION = "same direction"
@@ -69,26 +65,24 @@ class Claim:
     sentence: str
     paper: str
     value: float
-    """The paper's number: for a ratio the subject of the sentence over what it is compared with."""
+    """The paper's number: for a ratio, the subject of the sentence over what it is compared with."""
     measure: Measure
-    study: str
-    """The table of ``Tables`` that it is computed from."""
-    compute: Compute
+    comparison: Comparison
     expected_to_differ: str = ""
     at_most: float = math.inf
-    """A ratio that is farther from 1 than this differs, whatever its direction: the claim is that it is small."""
+    """A ratio that is farther from 1 than this differs in any direction: the claim is that it is small."""
     is_assumed: bool = False
-    """Whether the cost model was inferred from it."""
+    """True if the cost model was inferred from it."""
 
     @property
     def by_clock(self) -> bool:
-        """Whether ours is measured by the clock of a machine, and so is never twice the same."""
-        return self.study == "costs"
+        """True if our result is measured by the clock of a machine, and so differs from run to run."""
+        return self.comparison.row_type is CostRow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim with what we found."""
+    """A claim with our result."""
 
     claim: Claim
     ours: Ours | None
@@ -96,17 +90,17 @@ class Judged:
 
 
 def judge(claims: Sequence[Claim], tables: Tables) -> list[Judged]:
-    """Compute all claims and judge them."""
+    """Compute our result for each claim, and judge it."""
     sizes = sizes_of(tables)
     return [
-        Judged(claim, ours, verdict_of(claim, ours, full_runs=sizes[claim.study].full_runs))
+        Judged(claim, ours, verdict_of(claim, ours, full_runs=sizes[claim.comparison.row_type].full_runs))
         for claim in claims
-        for ours in [claim.compute(tables)]
+        for ours in [claim.comparison.compute(tables)]
     ]
 
 
 def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:
-    """Judge what we found, in runs of full size or in smaller ones, by the rules above."""
+    """Judge our result by the rule of its measure, in runs of full size or in smaller ones."""
     if ours is None:
         return Verdict.NOT_RUN
     if claim.is_assumed:
@@ -132,7 +126,7 @@ def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:
 
 
 def _more(ratio: float, oriented_by: float) -> float:
-    """Return by how much the side that is larger in the paper is larger; negative where it is smaller."""
+    """Return the lead of the side that is larger in the paper; negative if it is smaller with us."""
     if oriented_by >= 1:
         return ratio - 1
     return 1 / ratio - 1 if ratio else math.inf

@@ -1,15 +1,15 @@
-"""What the simulator should assume of this machine: the real code is measured, and a profile is made of it.
+"""The calibration of the simulator: the costs of the real code on this machine, measured and made into a profile.
 
 - *Matching*: the index that brokers use is filled with subscriptions, and publications are matched in batches as large
   as those that connections bring under load. A line through the times at several sizes gives the time that does not
-  depend on the table, and the time for each of its entries.
-- *Messages*: the processor time of a broker in a process of its own, for each publication that it takes from a client
-  and hands to one subscriber, without the time of matching. It has in it all that is done between two sockets:
-  reading, decoding, the sessions, finding the advertisement, routing, encoding, writing.
-- *Delays*: publications at a low rate, over one broker and over two. From the publisher to the subscriber is twice the
-  delay of a client and once the time of a broker; the second broker adds one link and its own time.
+  depend on the table, and the time per entry.
+- *Messages*: the CPU time of a broker in its own process, per publication that it receives from a client and delivers
+  to one subscriber, without the time of matching. It includes everything between two sockets: reading, decoding, the
+  sessions, finding the advertisement, routing, encoding, writing.
+- *Delays*: publications at a low rate, over one broker and over two. The delay from publisher to subscriber is twice
+  the delay of a client plus the time of a broker; the second broker adds one link and its own time.
 
-All is measured on one machine, so that links between machines are not known; they are given the delay of a link here.
+Everything is measured on one machine. Links between machines get the delay of a link on this one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from octopia.content import Publication, parse_filter
 from octopia.errors import NetworkError
 from octopia.experiments.bench import Load, Result, run_load
-from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running, urls_of
+from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running, urls_of
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text
@@ -35,7 +35,7 @@ from octopia.transport.loop import run_loop
 SYMBOLS = 500
 BATCH = 64
 FAN = 20
-"""How many subscribers there are when the cost of a delivery is measured."""
+"""The number of subscribers for measuring the cost of a delivery."""
 DELAY_MIN_MS = 0.001
 _HOST = BrokerId("a", 0)
 _CLIENT = ClientId("calibrate")
@@ -43,7 +43,7 @@ _CLIENT = ClientId("calibrate")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured."""
+    """The amount of work to measure."""
 
     subscriptions: tuple[int, ...] = (100, 1_000, 10_000)
     advertisements: tuple[int, ...] = (100, 1_000, 10_000)
@@ -55,13 +55,13 @@ class Scale:
 
     @classmethod
     def quick(cls) -> Scale:
-        """Return what takes a few seconds."""
+        """Return a scale that takes a few seconds."""
         return cls((100, 1_000), (100, 1_000), matched=2_000, publications=2_000, rounds=1, slow=60)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured, where and when."""
+    """The measurements, with the machine and the date."""
 
     machine: str
     date: str
@@ -74,7 +74,7 @@ class Calibration:
     profile: Profile
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield what people want to see."""
+        """Yield names and values for display."""
         for size, cost_us in self.matching_us.items():
             yield f"matching a publication, {size:,} subscriptions (µs)", f"{cost_us:.2f}"
         for size, cost_us in self.intersecting_us.items():
@@ -111,7 +111,7 @@ class Calibration:
 
 
 def calibrate_here(scale: Scale) -> Calibration:
-    """Measure everything on this machine; it takes a while."""
+    """Measure everything on this machine, which takes a while."""
     matching = {size: _matching_us(size, scale) for size in scale.subscriptions}
     intersecting = {size: _intersecting_us(size) for size in scale.advertisements}
     match_us, match_per_us = fit_line(matching)
@@ -139,7 +139,7 @@ def calibrate_here(scale: Scale) -> Calibration:
 
 
 def fit_line(points: dict[int, float]) -> tuple[float, float]:
-    """Return where the best line through points begins, and how it rises; neither is below 0."""
+    """Return the intercept and the slope of the best line through points; neither is below 0."""
     count, mean_x, mean_y = len(points), sum(points) / len(points), sum(points.values()) / len(points)
     spread = sum((x - mean_x) ** 2 for x in points)
     if count < 2 or not spread:
@@ -187,7 +187,7 @@ def _bar(draw: random.Random) -> Publication:
 
 
 def _best_us(work: Callable[[], None], rounds: int) -> float:
-    """Return the processor time of the fastest round, after a warm-up."""
+    """Return the CPU time of the fastest round, after a warm-up."""
     work()
     times = []
     for _ in range(rounds):
@@ -201,7 +201,7 @@ def _best_us(work: Callable[[], None], rounds: int) -> float:
 
 
 def _one_broker(scale: Scale) -> tuple[float, float, float]:
-    """Return what a broker spends on a publication for one and for many subscribers, and the delay at a low rate."""
+    """Return the CPU time per publication for one and for many subscribers, and the delay at a low rate."""
     overlay = at_free_addresses(overlay_from_text("a", 1))
     with running(overlay, 1) as workers:
         urls, [pid] = urls_of(overlay), workers.pids

@@ -1,8 +1,8 @@
-"""How charts look: axes with names, a legend above the data, and the same colours everywhere.
+"""The look of charts: named axes, a legend above the data, and the same colours everywhere.
 
-The same system or algorithm has the same colour, from the palette of Okabe and Ito, which colour-blind people can tell
-apart; OctopiA is blue and TID is orange, static routing is light and dashed. Matplotlib is imported only when something
-is drawn, and without its global state.
+A system or algorithm has the same colour in all charts, from the palette of Okabe and Ito, which colour-blind people
+can tell apart. OctopiA is blue and TID is orange; static routing is light and dashed. Matplotlib is imported only when
+something is drawn, and its global state is not used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DPI = 200
 INK = "#22303c"
 _GRID = "#d9dee3"
 _LOG_FROM = 20
-"""A logarithmic axis is used where the largest value is this many times the smallest."""
+"""The axis is logarithmic if the largest value is more than this many times the smallest."""
 
 _RC: dict[Any, Any] = {
     "svg.hashsalt": "octopia",
@@ -35,14 +35,12 @@ _RC: dict[Any, Any] = {
     "font.size": 10,
     "path.simplify": False,
 }
-
-
 _DASHED = (0, (2.4, 2.0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """How one system or algorithm is drawn, and what it is called."""
+    """The label and the style of one system or algorithm."""
 
     label: str
     colour: str
@@ -50,7 +48,7 @@ class Look:
     marker: str
     size: float
     order: int
-    """Later ones are drawn over earlier ones; dashes leave to be seen what is below them."""
+    """Higher ones are drawn over lower ones; dashed lines go on top, because they leave visible what is below."""
 
 
 LOOKS: dict[str, Look] = {
@@ -65,18 +63,18 @@ LOOKS: dict[str, Look] = {
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """Draw within this, so that the same data give the same bytes whatever the user has set."""
+    """Draw within this block, so that the same data give the same bytes under any user settings."""
     try:
         import matplotlib
     except ImportError:
-        wanted = 'expected matplotlib for drawing, got none; pip install "octopia[plot]" brings it'
+        wanted = 'expected matplotlib for drawing, got none: install it with pip install "octopia[plot]"'
         raise MissingDependency(wanted) from None
     with matplotlib.rc_context(_RC):
         yield
 
 
 def frame(across: str, up: str) -> tuple[Figure, Axes]:
-    """Return empty axes with names."""
+    """Return a figure with empty, named axes."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -97,7 +95,7 @@ def frame(across: str, up: str) -> tuple[Figure, Axes]:
 
 
 def scale_up(axes: Axes, values: Sequence[float]) -> None:
-    """Start at zero, or use a logarithmic axis where small values could not be seen."""
+    """Start the axis at zero, or make it logarithmic where small values would be invisible."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if min(values) > 0 and max(values) / min(values) > _LOG_FROM:
@@ -116,8 +114,8 @@ def _number(value: float, _: int | None = None) -> str:
 
 
 def save(figure: Figure, axes: Axes, title: str, png: Path, svg: Path) -> None:
-    """Put title and legend above the axes, where no data are, and write both files."""
-    # What the lines are comes first, what other marks mean last.
+    """Put title and legend above the axes, and write both files."""
+    # Lines come first in the legend, other marks last.
     named = [look.label for look in LOOKS.values()]
     entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda each: each[1] not in named)
     legend = figure.legend([each[0] for each in entries], [each[1] for each in entries], loc="outside upper left",

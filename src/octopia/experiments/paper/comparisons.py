@@ -1,72 +1,81 @@
-"""How two systems or algorithms are compared: runs are paired by what they have in common, then averaged.
+"""Comparisons of two systems or algorithms: runs are paired by key, then averaged.
 
 A ratio is the mean of one side over the mean of the other, over the runs that both sides have. A run without its
-counterpart is left out and counted. Functions here make the ``compute`` of claims; what they give is none where
-nothing was run.
+counterpart is left out and counted. A comparison gives none where nothing was run.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import TypeVar
 
-from octopia.experiments.paper.tables import Run, SequenceRow, Tables, key_of, side_of
+from octopia.experiments.paper.columns import BURST_DELAY_MS, BURST_STABLE_MS, Column
+from octopia.experiments.paper.measurements import CALM_MS
+from octopia.experiments.paper.rows import BurstRow, RunRow, SequenceRow, Side, Tables, key_of, side_of
+from octopia.settings import Algorithm
 
 SAME_DELAY = 0.01
 """Two runs perform the same if their mean delays differ by less than this share of the larger."""
 SAME_MAXIMUM = 0.1
 """Two maximum delays are the same if they differ by less than this share of the larger."""
 SAME_MOMENT_S = 0.05
-"""Two runs are stable at the same time if it differs by less than this, in seconds."""
+"""Two runs are stable at the same time if the moments differ by less than this."""
 SHRINKING = 0.1
 """A difference shrinks if it loses at least this share of itself."""
 NO_DIFFERENCE = 5e-6
-"""Two means do not differ if they do by less than this share."""
-CALM_MS = 1000.0
-"""Delays up to this are normal."""
+"""Two means do not differ if they differ by less than this share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ours:
-    """What we found for a claim: as people read it, as a number, and what to know about it."""
+    """Our result for a claim: as text, as a number, and with a comment."""
 
     text: str
     value: float
     comment: str = ""
 
 
-Compute = Callable[[Tables], Ours | None]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """A function from tables to a result, and the type of row that it compares."""
+
+    row_type: type[object]
+    compute: Callable[[Tables], Ours | None]
+
+
+C = TypeVar("C", bound=RunRow)
 Show = Callable[[float, float], str]
-Sides = tuple[str, ...]
+Sides = tuple[Side, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pair:
-    """Both sides of a comparison in runs of the same key; none where there is no such value."""
+    """Both sides of a comparison in runs of the same key; none where a side has no number."""
 
     key: tuple[int, ...]
     subject: float | None
     base: float | None
 
 
-def pairs_of(rows: Sequence[Run], column: str, subjects: Sides, bases: Sides) -> tuple[list[Pair], int]:
-    """Return the pairs in the order of their keys, and how many keys had not all sides."""
-    cells: dict[tuple[int, ...], dict[str, float | None]] = {}
-    for row in rows:
+def pairs_of(tables: Tables, column: Column[C], subjects: Sides, bases: Sides) -> tuple[list[Pair], int]:
+    """Return the pairs in the order of their keys, and the number of keys that lacked a side."""
+    cells: dict[tuple[int, ...], dict[Side, float | None]] = {}
+    for row in tables.of(column.row_type):
         if side_of(row) in (*subjects, *bases):
-            cells.setdefault(key_of(row), {})[side_of(row)] = getattr(row, column)
+            cells.setdefault(key_of(row), {})[side_of(row)] = column.value(row)
     whole = {key: sides for key, sides in sorted(cells.items()) if all(side in sides for side in (*subjects, *bases))}
     pairs = [Pair(key, _mean_of(sides, subjects), _mean_of(sides, bases)) for key, sides in whole.items()]
     return pairs, len(cells) - len(whole)
 
 
-def ratio(study: str, column: str, subjects: Sides, bases: Sides, show: Show) -> Compute:
+def ratio(column: Column[C], subjects: Sides, bases: Sides, show: Show) -> Comparison:
     """Compare the means of a column: the subjects over the bases."""
 
     def compute(tables: Tables) -> Ours | None:
-        pairs, alone = pairs_of(getattr(tables, study), column, subjects, bases)
+        pairs, alone = pairs_of(tables, column, subjects, bases)
         known = [(pair.subject, pair.base) for pair in pairs if pair.subject is not None and pair.base is not None]
         if not known:
             return None
@@ -74,14 +83,14 @@ def ratio(study: str, column: str, subjects: Sides, bases: Sides, show: Show) ->
         value = 1.0 if is_no_difference(subject, base) else _over(subject, base)
         return Ours(show(subject, base), value, _joined(_spread(known, show), _left_out(alone)))
 
-    return compute
+    return Comparison(column.row_type, compute)
 
 
-def shrinking(study: str, column: str, larger: Sides, smaller: Sides) -> Compute:
-    """Tell whether the difference is less with the most clients than with the fewest; positive if it is."""
+def shrinking(column: Column[C], larger: Sides, smaller: Sides) -> Comparison:
+    """Compare the difference at the most clients with that at the fewest; positive if it is less."""
 
     def compute(tables: Tables) -> Ours | None:
-        pairs, _ = pairs_of(getattr(tables, study), column, larger, smaller)
+        pairs, _ = pairs_of(tables, column, larger, smaller)
         sizes = sorted({pair.key[0] for pair in pairs})
         if len(sizes) < 2:
             return None
@@ -89,14 +98,14 @@ def shrinking(study: str, column: str, larger: Sides, smaller: Sides) -> Compute
         text = f"{percent(first)} at {sizes[0]:,}, {percent(last)} at {sizes[-1]:,}"
         return Ours(text, min(first, (1 - SHRINKING) * first - abs(last)))
 
-    return compute
+    return Comparison(column.row_type, compute)
 
 
-def seconds_before(earlier: Sides, later: Sides) -> Compute:
-    """Return by how many seconds one side is stable before the other; infinite where the other never is."""
+def seconds_before(earlier: Sides, later: Sides) -> Comparison:
+    """Compare the moments at which two sides are stable, in seconds; infinite where the later side never is."""
 
     def compute(tables: Tables) -> Ours | None:
-        pairs, alone = pairs_of(tables.bursts, "stable_ms", earlier, later)
+        pairs, alone = pairs_of(tables, BURST_STABLE_MS, earlier, later)
         if not pairs:
             return None
         both = [pair.base - pair.subject for pair in pairs if pair.subject is not None and pair.base is not None]
@@ -114,16 +123,16 @@ def seconds_before(earlier: Sides, later: Sides) -> Compute:
             return Ours("at the same time", 0.0, comment)
         return Ours(f"{mean_s:.1f} s before" if mean_s > 0 else f"{-mean_s:.1f} s after", mean_s, comment)
 
-    return compute
+    return Comparison(BurstRow, compute)
 
 
-def same_maximum_s(one: str, other: str) -> Compute:
-    """Return how long the maximum delays of two algorithms stay the same, in seconds."""
+def same_maximum_s(one: Algorithm, other: Algorithm) -> Comparison:
+    """Measure how long the maximum delays of two algorithms stay the same, in seconds."""
 
     def compute(tables: Tables) -> Ours | None:
-        curves: dict[tuple[int, ...], dict[str, dict[int, SequenceRow]]] = {}
+        curves: dict[tuple[int, ...], dict[Side, dict[int, SequenceRow]]] = {}
         for row in tables.sequences:
-            curves.setdefault(key_of(row), {}).setdefault(side_of(row), {})[row.sequence] = row
+            curves.setdefault(key_of(row), {}).setdefault(row.algorithm, {})[row.sequence] = row
         both = [sides for _, sides in sorted(curves.items()) if one in sides and other in sides]
         if not both:
             return None
@@ -131,11 +140,11 @@ def same_maximum_s(one: str, other: str) -> Compute:
         comment = f"maxima within {SAME_MAXIMUM:.0%} count as the same"
         return Ours(f"{fmean(parted_s):.1f} s", fmean(parted_s), comment)
 
-    return compute
+    return Comparison(SequenceRow, compute)
 
 
-def shrinking_s(algorithm: str) -> Compute:
-    """Return how long the longest queue was getting shorter before delays were normal, in seconds."""
+def shrinking_s(algorithm: Algorithm) -> Comparison:
+    """Measure how long the longest queue was getting shorter before delays were normal, in seconds."""
 
     def compute(tables: Tables) -> Ours | None:
         rows = [row for row in tables.bursts if row.algorithm == algorithm]
@@ -147,40 +156,40 @@ def shrinking_s(algorithm: str) -> Compute:
         never = len(rows) - len(known_s)
         return Ours(f"{fmean(known_s):.1f} s", fmean(known_s), f"{never} of {len(rows)} never stable" if never else "")
 
-    return compute
+    return Comparison(BurstRow, compute)
 
 
-def share_of_runs(wins: Callable[[float, float], bool], one: str, other: str) -> Compute:
-    """Return the share of burst runs for which ``wins`` holds of both mean publication delays."""
+def share_of_runs(wins: Callable[[float, float], bool], one: Algorithm, other: Algorithm) -> Comparison:
+    """Measure the share of burst runs in which ``wins`` holds for the mean delays of two algorithms."""
 
     def compute(tables: Tables) -> Ours | None:
-        pairs, alone = pairs_of(tables.bursts, "publication_delay_ms", (one,), (other,))
+        pairs, alone = pairs_of(tables, BURST_DELAY_MS, (one,), (other,))
         if not pairs:
             return None
         won = sum(wins(pair.subject or 0.0, pair.base or 0.0) for pair in pairs)
         comment = f"{won} of {len(pairs)} runs; delays within {SAME_DELAY:.0%} count as the same"
         return Ours(f"{won / len(pairs):.0%} of runs", won / len(pairs), _joined(comment, _left_out(alone)))
 
-    return compute
+    return Comparison(BurstRow, compute)
 
 
 def is_less(one: float, other: float) -> bool:
-    """Tell whether one delay is less than the other, by more than counts as the same."""
+    """Return whether one delay is less than the other, and they do not count as the same."""
     return one < other and not is_same(one, other)
 
 
 def is_same(one: float, other: float) -> bool:
-    """Tell whether two delays count as the same."""
+    """Return whether two delays count as the same."""
     return abs(one - other) <= SAME_DELAY * max(one, other)
 
 
 def is_no_difference(one: float, other: float) -> bool:
-    """Tell whether two means are so close that nothing should be read into it."""
+    """Return whether two means are too close to call them different."""
     return abs(_over(one, other) - 1) < NO_DIFFERENCE
 
 
 def change(more: str, less: str) -> Show:
-    """Show a ratio as a change: 12.5% more, 3% less."""
+    """Return a function that shows a ratio as a change: 12.5% more, 3% less."""
 
     def show(subject: float, base: float) -> str:
         value = _over(subject, base) - 1
@@ -194,17 +203,17 @@ def change(more: str, less: str) -> Show:
 
 
 def times(subject: float, base: float) -> str:
-    """Show a ratio as it is."""
+    """Return a ratio as text: 72.3 times."""
     return f"{_over(subject, base):.1f} times"
 
 
 def shares(subject: float, base: float) -> str:
-    """Show two shares beside each other."""
+    """Return two shares side by side as text."""
     return f"{percent(subject)} against {percent(base)}"
 
 
 def percent(share: float) -> str:
-    """Show a share in percent with about three digits, also where it is very small."""
+    """Return a share in percent with about three digits, even if it is very small."""
     value = abs(share) * 100
     digits = 0 if value >= 99.95 or not value else 1 if value >= 1 else 2 if value >= 0.1 else 3
     return f"{share * 100:.{digits}f}%"
@@ -216,7 +225,7 @@ def _over(subject: float, base: float) -> float:
     return math.inf if subject else 1.0
 
 
-def _mean_of(sides: dict[str, float | None], wanted: Sides) -> float | None:
+def _mean_of(sides: Mapping[Side, float | None], wanted: Sides) -> float | None:
     values = [sides[side] for side in wanted]
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None
@@ -238,17 +247,17 @@ def _left_out(alone: int) -> str:
 
 
 def _one_sided(lead: int, counts: str) -> Ours:
-    """Judge where no pair had both sides stable."""
+    """Return the result where both sides were stable in no pair."""
     if not lead:
         return Ours("neither became stable first", 0.0, counts)
     text = "only the first became stable" if lead > 0 else "only the second became stable"
     return Ours(text, math.copysign(math.inf, lead), counts)
 
 
-def _parted_ms(one: dict[int, SequenceRow], other: dict[int, SequenceRow]) -> float:
-    """Return when two curves part after the burst's start; the end of the shorter one if they never do.
+def _parted_ms(one: Mapping[int, SequenceRow], other: Mapping[int, SequenceRow]) -> float:
+    """Return the time from the burst's start until two curves part; the end of the shorter one if they never do.
 
-    A single point apart is no parting, and normal delays are all the same.
+    A single point apart does not count, unless it is the last. Normal delays count as the same.
     """
     last_ms, apart_since_ms = 0.0, None
     for sequence in sorted(one.keys() & other.keys()):

@@ -1,4 +1,4 @@
-"""Whether the simulator puts algorithms in the order in which real brokers put them."""
+"""The order of algorithms by delay, in the simulator and on real brokers."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from octopia.experiments.paper.tables import RealRow
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.rows import RealRow
+from octopia.settings import Algorithm
 
 APART = 0.1
-"""Two delays are apart if they differ by more than this share of the larger; others are too close to call."""
+"""Two delays are apart if they differ by more than this share of the larger; otherwise they are too close to call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ordering:
-    """Two algorithms in one study: which is faster in virtual time and over sockets; none where it is too close."""
+class Ranking:
+    """The faster of two algorithms in one study, in virtual time and over sockets; none where it is too close."""
 
-    study: str
-    pair: tuple[str, str]
-    simulated: str | None
-    real: str | None
+    study: StudyName
+    pair: tuple[Algorithm, Algorithm]
+    simulated: Algorithm | None
+    real: Algorithm | None
 
     @property
     def verdict(self) -> str:
-        """What the comparison says, in a few words."""
+        """The result of the comparison, in a few words."""
         if self.simulated is None and self.real is None:
             return "the same in both"
         if self.simulated == self.real:
@@ -33,13 +35,13 @@ class Ordering:
         return "contradicted"
 
 
-def orderings(rows: Sequence[RealRow]) -> list[Ordering]:
-    """Compare all pairs of algorithms that were run in the same study with the same seed."""
-    groups: dict[tuple[str, int], list[RealRow]] = {}
+def rankings(rows: Sequence[RealRow]) -> list[Ranking]:
+    """Rank all pairs of algorithms that were run in the same study with the same seed."""
+    groups: dict[tuple[StudyName, int], list[RealRow]] = {}
     for row in rows:
         groups.setdefault((row.study, row.seed), []).append(row)
     return [
-        Ordering(
+        Ranking(
             one.study,
             (one.algorithm, other.algorithm),
             _faster(one, other, one.simulated_delay_ms, other.simulated_delay_ms),
@@ -50,7 +52,7 @@ def orderings(rows: Sequence[RealRow]) -> list[Ordering]:
     ]
 
 
-def _faster(one: RealRow, other: RealRow, delay_ms: float, other_delay_ms: float) -> str | None:
+def _faster(one: RealRow, other: RealRow, delay_ms: float, other_delay_ms: float) -> Algorithm | None:
     if abs(delay_ms - other_delay_ms) <= APART * max(delay_ms, other_delay_ms):
         return None
     return one.algorithm if delay_ms < other_delay_ms else other.algorithm

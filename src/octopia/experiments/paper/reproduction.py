@@ -1,0 +1,188 @@
+"""The whole evaluation of the paper, reproduced: studies, tables, figures and the report, in one folder.
+
+A folder is for one scale and one source of data. The report also covers what earlier calls left in the folder: other
+studies, and other values of the field that a study varies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from octopia.errors import JobFailed, UsageError
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.paper.claims import CLAIMS
+from octopia.experiments.paper.costs import Measuring, measure_costs
+from octopia.experiments.paper.csv_tables import read_tables, write_tables
+from octopia.experiments.paper.figures import draw_all
+from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
+from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.report import write_report
+from octopia.experiments.paper.rows import CostRow, Tables
+from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.sizes import some
+from octopia.experiments.paper.socket_runs import run_over_sockets
+from octopia.experiments.paper.studies import Extent, Study, load_study
+from octopia.experiments.paper.study_runs import Ran, run_study
+from octopia.playing.files import load_workload
+from octopia.playing.provenance import commit, describe_machine
+from octopia.settings import Algorithm
+from octopia.simulator.profiles import find_profile
+
+if TYPE_CHECKING:
+    from octopia.pipeline.jobs import Bench, Market
+
+_DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
+_MANIFEST = "manifest.json"
+OVER_SOCKETS = (StudyName.DELIVERY, StudyName.BURST)
+REAL = Extent(Scale.LAPTOP, real=True)
+MEASURING = Measuring(rounds=15)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The studies to run, their size, and the folder for everything."""
+
+    studies: Sequence[StudyName]
+    extent: Extent
+    out: Path
+    market: Market
+    real: bool = False
+    """True if the studies that can run over real sockets also run there."""
+
+    @property
+    def data(self) -> str:
+        """The source of the data."""
+        return self.market.path or "a made-up market"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reproduced:
+    """The page of the report, and what went wrong."""
+
+    page: Path
+    faulty: tuple[AuditRow, ...]
+    """The runs in which the audit found faults."""
+    failed: Mapping[StudyName, JobFailed]
+    """The studies that failed, with the error."""
+
+
+def reproduce(bench: Bench, wanted: Reproduction) -> Reproduced:
+    """Run the unfinished part of the studies, and write the report.
+
+    After a study fails, the others still run. The report has its finished part, and the next call continues it.
+    """
+    started = _now()
+    before = _manifest_before(wanted)
+    manifest = manifest_of(wanted, before)
+    folder = wanted.out / "tables"
+    tables = read_tables(folder)
+    measured = before.studies.get(StudyName.DELIVERY) if before is not None else None
+    if measured is None or measured.commit != manifest.commit:
+        # Other code may take another time.
+        tables = dataclasses.replace(tables, costs=())
+        write_tables(tables, folder)
+    write_manifest(wanted.out / _MANIFEST, manifest)
+    notes, failed = dict(manifest.studies), dict[StudyName, JobFailed]()
+    for name in wanted.studies:
+        try:
+            for part in _parts(bench, name, wanted, tables.costs):
+                # After each part, so that it is not lost if the next one is stopped.
+                tables = tables.updated(part.tables)
+                write_tables(tables, folder)
+                if part.commits:
+                    notes[name] = msgspec.structs.replace(notes[name], runs_of=part.commits)
+        except JobFailed as error:
+            failed[name] = error
+            notes[name] = msgspec.structs.replace(notes[name], failed=str(error))
+    figures = draw_all(tables, wanted.out / "figures")
+    manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
+    write_manifest(wanted.out / _MANIFEST, manifest)
+    _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
+    return Reproduced(page, tuple(row for row in tables.audits if not row.is_clean), failed)
+
+
+def _parts(bench: Bench, name: StudyName, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
+    """Run one study and everything that belongs to it, and yield the rows of each part."""
+    study = load_study(name, wanted.extent)
+    runs = sum(len(point.runs) for point in study.points)
+    bench.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
+    yield run_study(bench, study, str(wanted.out / "runs"), wanted.market)
+    if name is StudyName.DELIVERY:
+        yield Ran(Tables(costs=_costs(bench, study, wanted.out / "runs", costs)))
+    bench.stages.title(f"{study.title}, under other assumptions")
+    yield Ran(Tables(sensitivity=tuple(vary(bench, name, wanted.out / "sensitivity", wanted.market))))
+    if wanted.real and name in OVER_SOCKETS:
+        bench.stages.title(f"{study.title}, over real sockets")
+        yield Ran(run_over_sockets(bench, load_study(name, REAL), wanted.out / "real", wanted.market))
+
+
+def _costs(bench: Bench, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
+    """Measure the cost of publications in the real code, for each number of subscribers not yet measured."""
+    known = {row.subscribers for row in before}
+    rows: list[CostRow] = []
+    for point in study.points:
+        subscribers = point.workload.subscribers
+        if subscribers not in known:
+            known.add(subscribers)
+            workload = load_workload(bench.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
+            with bench.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
+                rows += measure_costs(workload, tuple(Algorithm), MEASURING)
+                tell("by the clock")
+    return tuple(rows)
+
+
+def _manifest_before(wanted: Reproduction) -> Manifest | None:
+    """Return the manifest of earlier results in the folder, if any; they must be of the same scale and data."""
+    before = read_manifest(wanted.out / _MANIFEST)
+    if before is not None and (before.scale, before.data) != (wanted.extent.scale, wanted.data):
+        raise UsageError(
+            f"expected a folder for the scale {wanted.extent.scale} with {wanted.data}, got {wanted.out}, which has "
+            f"results of the scale {before.scale} with {before.data}: choose another one with --out"
+        )
+    return before
+
+
+def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
+    """Return the manifest of an evaluation before it runs; studies that do not run now keep their notes."""
+    extent, now = wanted.extent, commit()
+    options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
+    options += "".join(f" --value {value:g}" for value in extent.values)
+    options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
+    options += " --real" if wanted.real else ""
+    study = "" if len(wanted.studies) == len(StudyName) else f" {wanted.studies[0]}"
+    seeds = {name: {point.seed for point in load_study(name, extent).points} for name in wanted.studies}
+    notes = {name: StudyNote(tuple(sorted(each)), now) for name, each in seeds.items()}
+    return Manifest(
+        scale=extent.scale,
+        data=wanted.data,
+        studies=(before.studies if before is not None else {}) | notes,
+        deliveries_a_point=load_study(StudyName.BURST, Extent(extent.scale)).deliveries_a_point,
+        profile=find_profile("paper").assumptions(),
+        commit=now,
+        versions=versions(),
+        machine=describe_machine(),
+        again=f"octopia paper{study} --scale {extent.scale}{options}",
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that compute the results."""
+    found = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _now() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")

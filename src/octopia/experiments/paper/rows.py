@@ -1,0 +1,249 @@
+"""The rows of the evaluation's tables, one type per table.
+
+Rows are made when the trace of a run is summarised. Everything after that reads them: CSV files, claims, figures and
+the report. A row is one run, or one point of it. Delays are means in virtual time unless the field says otherwise.
+Messages are those between brokers, of the kind that the study is about. The table of a study that was not run is empty.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, assert_never
+
+from octopia.experiments.audits import AuditRow
+from octopia.experiments.paper.names import StudyName, System
+from octopia.settings import Algorithm
+
+Side = System | Algorithm
+"""One side of a comparison."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublisherRow:
+    """One run of the publisher study; ``table_size_mean`` is over the CLTs or SRTs of all brokers."""
+
+    publishers: int
+    system: System
+    seed: int
+    advertisements: int
+    advertisement_delay_ms: float
+    table_size_mean: float
+    advertisement_messages: int
+    confirmation_messages: int
+    """Messages that tell clients that a request is in force; the paper has none."""
+    duplicate_share: float
+    """The share of advertisement messages that were discarded as duplicates, from 0 to 1."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SubscriberRow:
+    """One run of the subscriber study."""
+
+    subscribers: int
+    system: System
+    seed: int
+    subscriptions: int
+    subscription_delay_ms: float
+    prt_size_mean: float
+    subscription_messages: int
+    """Includes the messages that set bits of cluster index vectors."""
+    confirmation_messages: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeliveryRow:
+    """One run of the delivery study, in which dynamic routing is forced onto static paths."""
+
+    subscribers: int
+    algorithm: Algorithm
+    seed: int
+    publications: int
+    deliveries: int
+    publication_delay_ms: float
+    publication_messages: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CostRow:
+    """The mean cost of a publication at one broker: the real code, measured by the clock of the machine."""
+
+    subscribers: int
+    algorithm: Algorithm
+    publications: int
+    match_us: float
+    """The time to find the matching subscriptions."""
+    select_us: float
+    """The time to choose links while all links of the broker are free."""
+    select_congested_us: float
+    """The time to choose links while all links of the broker are congested."""
+    visits_each: float
+    """The mean number of brokers that a publication visits."""
+
+    @property
+    def path_selection_us(self) -> float:
+        """The time to select paths in the case that matters: dynamic routing selects when links are congested."""
+        return self.select_congested_us if self.algorithm.is_dynamic else self.select_us
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BurstRow:
+    """One run of the burst study."""
+
+    rate_per_minute: int
+    algorithm: Algorithm
+    seed: int
+    publications: int
+    """The publications of the bursty publisher and of all others."""
+    deliveries: int
+    publication_delay_ms: float
+    share_below_1s: float
+    stable_ms: float | None
+    """The time from the start of the burst until delays are normal again; none if they never were."""
+    queue_length_mean: float
+    """The mean over the output queues of all links between brokers, from the start of the burst on."""
+    publication_messages: int
+    shrinking_ms: float | None
+    """The time, before delays were normal again, in which the longest queue was getting shorter (CE < 1)."""
+    seconds: float
+    """The duration of the run by the clock of the machine."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SequenceRow:
+    """The longest delay among some thousand consecutive deliveries: a point in the paper's Figs. 17 to 20."""
+
+    rate_per_minute: int
+    algorithm: Algorithm
+    seed: int
+    sequence: int
+    delay_ms_max: float
+    time_ms: float
+    """The time of the last of these deliveries, from the start of the burst."""
+
+
+class CpuSupply(enum.StrEnum):
+    """The supply of CPU time in a run: where it was short, the CPUs may have been the bottleneck."""
+
+    ENOUGH = "enough"
+    SHORT = "short"
+    UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RealRow:
+    """One run over real sockets, by the clock, and the same workload in virtual time."""
+
+    study: StudyName
+    algorithm: Algorithm
+    seed: int
+    publications: int
+    deliveries: int
+    offered: float
+    """The load on slow links, in multiples of their rate; 0 if no link was slow."""
+    publication_delay_ms: float
+    share_below_1s: float
+    publication_messages: int
+    simulated_delay_ms: float
+    simulated_messages: int
+    processors_used: float
+    """The mean share of all CPUs that brokers and clients used, from 0 to 1."""
+    processors: CpuSupply
+
+
+AS_ASSUMED = "all"
+"""The parameter of rows in which no assumption is changed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SensitivityRow:
+    """One of our results after one assumption of the cost model was changed."""
+
+    parameter: str
+    value: str
+    quantity: str
+    result: str
+
+
+RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
+"""The rows that claims compare."""
+Row = RunRow | RealRow | SensitivityRow | AuditRow
+R = TypeVar("R", bound=Row)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tables:
+    """All results of an evaluation, or those of a part of it."""
+
+    publishers: tuple[PublisherRow, ...] = ()
+    subscribers: tuple[SubscriberRow, ...] = ()
+    delivery: tuple[DeliveryRow, ...] = ()
+    costs: tuple[CostRow, ...] = ()
+    bursts: tuple[BurstRow, ...] = ()
+    sequences: tuple[SequenceRow, ...] = ()
+    real: tuple[RealRow, ...] = ()
+    sensitivity: tuple[SensitivityRow, ...] = ()
+    audits: tuple[AuditRow, ...] = ()
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield all rows, table by table."""
+        return itertools.chain.from_iterable(self.of(row_type) for row_type in TABLES)
+
+    def of(self, row_type: type[R]) -> tuple[R, ...]:
+        """Return the table with rows of this type."""
+        rows: tuple[R, ...] = getattr(self, TABLES[row_type])
+        return rows
+
+    def updated(self, newer: Iterable[Row]) -> Tables:
+        """Return the tables with newer rows in place of those of the same group."""
+        added = list(newer)
+        replaced = {(type(row), group_of(row)) for row in added}
+        return tables_of([*(row for row in self if (type(row), group_of(row)) not in replaced), *added])
+
+
+TABLES: dict[type[Any], str] = {typing.get_args(rows)[0]: name for name, rows in typing.get_type_hints(Tables).items()}
+"""The name of the table of each type of row."""
+
+
+def tables_of(rows: Iterable[Row]) -> Tables:
+    """Put rows into their tables, in order."""
+    tables: dict[str, Any] = {}
+    for row in rows:
+        tables.setdefault(TABLES[type(row)], []).append(row)
+    return Tables(**{name: tuple(each) for name, each in tables.items()})
+
+
+def side_of(row: RunRow) -> Side:
+    """Return the system or the algorithm that a row is about."""
+    return row.system if isinstance(row, PublisherRow | SubscriberRow) else row.algorithm
+
+
+def key_of(row: RunRow) -> tuple[int, ...]:
+    """Return the key that rows share if they are compared with each other; the size of the run comes first."""
+    match row:
+        case PublisherRow():
+            return row.publishers, row.seed
+        case SubscriberRow() | DeliveryRow():
+            return row.subscribers, row.seed
+        case CostRow():
+            return (row.subscribers,)
+        case BurstRow() | SequenceRow():
+            return row.rate_per_minute, row.seed
+        case _:
+            assert_never(row)
+
+
+def group_of(row: Row) -> object:
+    """Return the group of a row: rows of one group are replaced together when they are measured again."""
+    match row:
+        case RealRow():
+            return row.study
+        case SensitivityRow():
+            return row.quantity
+        case AuditRow():
+            return row.run
+        case _:
+            return key_of(row)[0]
