@@ -18,13 +18,13 @@ from rich.console import Console
 from small import SMALL
 from typer.testing import CliRunner
 
-import octopia.pipeline.session
+import octopia.pipeline.spark_session
 from octopia.cli import app
 from octopia.errors import OctopiaError
-from octopia.pipeline.jobs import Bench, Market, find_truth, make_workload
+from octopia.pipeline.configuration import PipelineSettings
+from octopia.pipeline.jobs import Market, Workspace, find_truth, make_workload
 from octopia.pipeline.progress import Stages
-from octopia.pipeline.session import make_session
-from octopia.pipeline.settings import PipelineSettings
+from octopia.pipeline.spark_session import make_session
 from octopia.pipeline.storage import Storage
 
 
@@ -98,18 +98,24 @@ def said_at_start(started: Started) -> str:
 
 
 @pytest.fixture(scope="session")
-def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """What jobs work with; what they show goes nowhere."""
+def workspace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace whose progress display goes nowhere."""
     screen = Console(file=io.StringIO())
-    return Bench(spark, Storage(str(tmp_path_factory.mktemp("storage"))), Stages(spark, screen))
+    return Workspace(spark, Storage(str(tmp_path_factory.mktemp("storage"))), Stages(spark, screen))
 
 
 @pytest.fixture(scope="session")
-def small_workload(bench: Bench) -> str:
+def bench(workspace: Workspace) -> Workspace:
+    """The same workspace, by the name that tests of experiments use."""
+    return workspace
+
+
+@pytest.fixture(scope="session")
+def small_workload(workspace: Workspace) -> str:
     """The folder of a small workload with its truth; tests only read it."""
-    make_workload(bench, "small", SMALL, Market(symbols=40, days=20))
-    find_truth(bench, "small")
-    return bench.storage.absolute("small")
+    make_workload(workspace, "small", SMALL, Market(symbols=40, days=20))
+    find_truth(workspace, "small")
+    return workspace.storage.absolute("small")
 
 
 @pytest.fixture
@@ -120,7 +126,7 @@ def run_command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callabl
     def shared(*_: object) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr(octopia.pipeline.session, "open_session", shared)
+    monkeypatch.setattr(octopia.pipeline.spark_session, "open_session", shared)
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, list(arguments))

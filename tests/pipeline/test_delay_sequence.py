@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from test_truth_columns import drawn
+from test_sql_conditions import drawn
 from trace_frames import by_run, deliver, frame_of
 
 from octopia.pipeline.metrics import delay_sequence, time_to_stability

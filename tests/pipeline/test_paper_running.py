@@ -16,8 +16,8 @@ from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.tables import SequenceRow
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
-from octopia.playing.files import load_workload
 from octopia.simulator.profiles import PAPER, write_profile
+from octopia.workloads.workload import load_workload
 
 SMALL = Market(symbols=30, days=10)
 PUBLISHERS = """

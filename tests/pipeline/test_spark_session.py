@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from octopia.errors import InvalidFile, MissingDependency, UsageError
 from octopia.pipeline import java
-from octopia.pipeline.session import configuration
-from octopia.pipeline.settings import PipelineSettings, load_settings
+from octopia.pipeline.configuration import PipelineSettings, load_settings
+from octopia.pipeline.spark_session import spark_properties
 
 UNWANTED = "--add-modules=jdk.incubator.vector"
 
@@ -158,17 +158,17 @@ def test_wrong_settings_are_refused(folder: Path, text: str, message: str):
 def test_own_settings_of_spark_go_first_and_java_options_add_up():
     options = "spark.driver.extraJavaOptions"
     own = {"spark.driver.memory": "9g", options: "-Dmine=1"}
-    said = configuration(PipelineSettings(partitions=3, spark=own))
+    said = spark_properties(PipelineSettings(partitions=3, spark=own))
     assert said["spark.driver.memory"] == "9g"
     assert said["spark.sql.shuffle.partitions"] == "3"
     assert "log4j2" in said[options]
     assert said[options].endswith(" -Dmine=1")
-    assert "spark.driver.memory" not in configuration(PipelineSettings(remote="sc://far"))
+    assert "spark.driver.memory" not in spark_properties(PipelineSettings(remote="sc://far"))
 
 
 def test_small_tables_need_few_partitions_and_a_java_that_starts_fast():
     own = PipelineSettings(spark={"spark.driver.extraJavaOptions": "-Xss4m"})
-    said = configuration(own.for_small_tables())
+    said = spark_properties(own.for_small_tables())
     assert said["spark.sql.shuffle.partitions"] == "2"
     assert said["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1 -Xss4m")
-    assert configuration(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"
+    assert spark_properties(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"

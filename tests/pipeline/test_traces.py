@@ -108,7 +108,7 @@ def test_missing_columns_are_named(spark: SparkSession, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a.jsonl", "expected a JSON object a line"), ("a.parquet", "Could not read footer")]
+    ("name", "said"), [("a.jsonl", "expected one JSON object per line"), ("a.parquet", "Could not read footer")]
 )
 def test_what_is_no_trace_is_refused(spark: SparkSession, tmp_path: Path, name: str, said: str):
     (tmp_path / name).write_text("[1, 2]\n")

@@ -15,7 +15,8 @@ from octopia.scenario import Scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
-from octopia.trace import COLUMNS, FLOATS, INTEGERS, Row, RowList
+from octopia.trace import COLUMNS, FLOATS, INTEGERS, Row
+from support import RowList
 
 _ARROW = {name: pa.float64() if name in FLOATS else pa.int64() if name in INTEGERS else pa.string() for name in COLUMNS}
 

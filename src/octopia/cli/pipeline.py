@@ -16,7 +16,8 @@ from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Made
+    from octopia.pipeline.jobs import Made
+    from octopia.pipeline.jobs import Workspace as Bench
 
 WORKLOAD_EXAMPLES = """Examples:
 
@@ -148,7 +149,7 @@ def truth(
     with bench(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import TRUTH, find_truth
 
-        count = find_truth(work, folder, by_columns=engine is Engine.SQL)
+        count = find_truth(work, folder, by_sql=engine is Engine.SQL)
     if as_json:
         print_json({"matches": count, "engine": engine.value})
     else:
@@ -169,7 +170,7 @@ def sweep(
     A run that fails is reported, and the others go on; the exit code is 1 then.
     """
     require_spark()
-    from octopia.playing.runs import read_runs
+    from octopia.workloads.runs import read_runs
 
     described = read_runs(runs)
     with bench(master, remote, storage, ui) as work:
@@ -259,7 +260,7 @@ def pipeline(
 ) -> None:
     """Do it all: read bars, make a workload, find the truth, simulate a slice of it, and audit the deliveries."""
     require_spark()
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
     spec = WorkloadSpec(overlay, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
     with bench(master, remote, storage, ui) as work:

@@ -15,7 +15,7 @@ from octopia.errors import UsageError
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
 EXAMPLES = """Examples:
 
@@ -46,7 +46,7 @@ def play(
 
     In virtual time by default; with --network on brokers that are started on this machine for as long as it takes.
     """
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
     if speed <= 0:
         raise UsageError(f"expected a speed above 0, got {speed:g}")
@@ -78,7 +78,7 @@ def play(
 
 
 def _simulated(spec: RunSpec, out: Path, show: Callable[[str], None]) -> dict[str, Any]:
-    from octopia.playing.runs import play_into
+    from octopia.workloads.simulated_run import play_into
 
     show("playing in virtual time")
     run = play_into(spec, out)

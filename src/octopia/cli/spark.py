@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 
 from octopia.errors import MissingDependency, UsageError
-from octopia.pipeline.settings import load_settings
+from octopia.pipeline.configuration import load_settings
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace as Bench
 
 _PANEL = "Spark"
 INTERRUPTED = 130
@@ -62,9 +62,9 @@ def bench(
     """Give what jobs work with, for as long as the block runs; ``small`` if their tables are."""
     require_spark()
     # Spark takes a second to import, and no other command needs it.
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace as Bench
     from octopia.pipeline.progress import Stages
-    from octopia.pipeline.session import open_session
+    from octopia.pipeline.spark_session import open_session
     from octopia.pipeline.storage import Storage
 
     settings = load_settings().with_options(master, remote, storage, ui)

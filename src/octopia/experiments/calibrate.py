@@ -28,9 +28,9 @@ from octopia.experiments.embedded import at_free_addresses, cpu_s_of, running, u
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text
-from octopia.playing.provenance import describe_machine
 from octopia.runtime.process import run_loop
 from octopia.simulator.profiles import Profile
+from octopia.workloads.provenance import describe_machine
 
 SYMBOLS = 500
 BATCH = 64

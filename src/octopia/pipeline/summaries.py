@@ -1,6 +1,6 @@
-"""What the studies want to know of each run, as plain rows: metrics put side by side, one row a run.
+"""Summaries of runs for the studies: several metrics in one row per run.
 
-Traces are given by the names of files, of the folders of runs, or of sweeps.
+Traces are given by the names of files, run folders or sweep folders.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
 from octopia.pipeline import metrics
-from octopia.pipeline.jobs import Bench
-from octopia.pipeline.publishing import BURST
+from octopia.pipeline.jobs import Workspace
+from octopia.pipeline.schedule import BURST
 from octopia.pipeline.traces import read_traces
 
 _RUN = "run_id"
 
 
-def spreading(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, dict[str, Any]]:
-    """Return for each run how far advertisements and subscriptions went: delays, messages, and sizes of tables."""
-    trace = read_traces(bench.spark, bench.storage, *traces).persist()
+def spreading(workspace: Workspace, traces: Sequence[str], brokers: int) -> dict[str, dict[str, Any]]:
+    """Return, per run, the cost of advertisements and subscriptions: delays, messages and table sizes."""
+    trace = read_traces(workspace.spark, workspace.storage, *traces).persist()
     try:
         found = _mean_reach(metrics.advertisement_delay(trace), "advertisement_delay_ms", "advertisements")
         _merge(found, _mean_reach(metrics.subscription_delay(trace), "subscription_delay_ms", "subscriptions"))
@@ -34,9 +34,9 @@ def spreading(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, di
         trace.unpersist()
 
 
-def delivering(bench: Bench, traces: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return for each run how deliveries went: their delays, and messages."""
-    return _delivering(read_traces(bench.spark, bench.storage, *traces))
+def delivering(workspace: Workspace, traces: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return, per run, the delays of deliveries and the numbers of messages."""
+    return _delivering(read_traces(workspace.spark, workspace.storage, *traces))
 
 
 def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
@@ -46,12 +46,14 @@ def _delivering(trace: DataFrame) -> dict[str, dict[str, Any]]:
     return found
 
 
-def bursting(bench: Bench, traces: Sequence[str], group: int) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return for each run how deliveries went, when the burst began, and what waited from then on.
+def bursting(
+    workspace: Workspace, traces: Sequence[str], group: int
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Return, per run, delays, messages, the time of the burst and the queues since; and the longest delays.
 
-    And the longest delays in sequence, one for each ``group`` of deliveries, in order for each run.
+    The longest delays are in sequence, one per ``group`` of deliveries of a run.
     """
-    trace = read_traces(bench.spark, bench.storage, *traces)
+    trace = read_traces(workspace.spark, workspace.storage, *traces)
     found = _delivering(trace)
     _merge(found, _span(trace))
     _merge(found, _waiting(trace, {run: values["burst_ms"] for run, values in found.items()}))
@@ -60,7 +62,7 @@ def bursting(bench: Bench, traces: Sequence[str], group: int) -> tuple[dict[str,
 
 
 def _span(trace: DataFrame) -> dict[str, dict[str, Any]]:
-    """Return when the burst began, and when the last delivery came."""
+    """Return the times of the burst's first publication and of the last delivery."""
     event, time_ms = F.col("event"), F.col("time_ms")
     is_burst = (event == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
     is_delivery = event == Event.DELIVER.value
@@ -76,11 +78,11 @@ def _span(trace: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _waiting(trace: DataFrame, burst_ms: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Return what samples of queues tell from the burst on.
+    """Return the queued publications since the burst, summed over queues and samples.
 
-    That is what waited in all of them, summed over samples, and when the longest queue was getting shorter (CE < 1).
+    ``shrinking_ms`` has the times at which the longest queue was getting shorter (CE < 1).
     """
-    # A sample has at most one row for each link, so these are few.
+    # A sample has at most one row per link, so there are few rows.
     sampled = (
         trace.where(F.col("event") == Event.WINDOW.value)
         .groupBy(_RUN, "time_ms")

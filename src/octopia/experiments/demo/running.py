@@ -19,12 +19,13 @@ from octopia.experiments.networked import NetworkRun, play_on_brokers
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
-from octopia.playing.files import load_workload
-from octopia.playing.runs import TRACE, TRACES, RunSpec
 from octopia.settings import Algorithm
+from octopia.trace import PARQUET_FILE
+from octopia.workloads.runs import TRACES, RunSpec
+from octopia.workloads.workload import load_workload
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace as Bench
 
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC)
 WORKLOAD = "workload"
@@ -139,7 +140,9 @@ def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
             runs.append(_play(bench, out, algorithm, plan.speed))
     with watch.step("audit"):
         audits = _audit(bench, folder)
-    sides = tuple(Side(run, read_delays(_folder_of(out, run.run_id) / TRACE), audits[run.run_id]) for run in runs)
+    sides = tuple(
+        Side(run, read_delays(_folder_of(out, run.run_id) / PARQUET_FILE), audits[run.run_id]) for run in runs
+    )
     return Outcome(plan, host, links, max(side.audit.owed for side in sides), sides, tuple(watch.steps))
 
 

@@ -25,8 +25,8 @@ from octopia.experiments.collecting import no_collections
 from octopia.experiments.paper.replaying import Step, Stop, replay
 from octopia.experiments.paper.tables import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
-from octopia.playing.files import Workload
 from octopia.settings import Algorithm
+from octopia.workloads.workload import Workload
 
 PASS_S = 2.0
 """A pass that has taken so long ends early: TID-D may read a large table at every visit."""

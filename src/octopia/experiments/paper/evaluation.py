@@ -36,13 +36,14 @@ from octopia.experiments.paper.tables import (
     write_csv,
     write_tables,
 )
-from octopia.playing.files import load_workload
-from octopia.playing.provenance import commit, describe_machine
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
+from octopia.workloads.provenance import commit, describe_machine
+from octopia.workloads.workload import load_workload
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market
+    from octopia.pipeline.jobs import Workspace as Bench
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _AUDITS = "audits.csv"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 from octopia.experiments.paper.names import Name
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import Study
-from octopia.playing.files import count_rows
-from octopia.playing.runs import MANIFEST, TRACE
+from octopia.trace import PARQUET_FILE, RUN_FILE
+from octopia.workloads.arrow import count_rows
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace as Bench
 
 ROWS_AT_ONCE = 100_000_000
 """So many rows of traces are looked at together, or one run if it has more: Spark sorts all of them."""
@@ -81,7 +81,7 @@ def _look(bench: Bench, study: Study, folders: Mapping[str, str]) -> dict[str, F
             found, sequence = summaries.bursting(bench, traces, study.deliveries_a_point)
             for run, folder in folders.items():
                 # How long it took by the clock, as it noted itself.
-                found[run]["seconds"] = float(bench.storage.read_json(f"{folder}/{MANIFEST}")["seconds"])
+                found[run]["seconds"] = float(bench.storage.read_json(f"{folder}/{RUN_FILE}")["seconds"])
             by_run = {run: list(rows) for run, rows in itertools.groupby(sequence, lambda row: str(row["run_id"]))}
             return {run: Found(values, by_run.get(run, [])) for run, values in found.items()}
         case _:
@@ -94,7 +94,7 @@ def _batches(bench: Bench, folders: Mapping[str, str]) -> Iterator[dict[str, str
     batch: dict[str, str] = {}
     rows = 0
     for run, folder in folders.items():
-        more = count_rows(bench.storage.path(f"{folder}/{TRACE}"))
+        more = count_rows(bench.storage.path(f"{folder}/{PARQUET_FILE}"))
         if batch and rows + more > ROWS_AT_ONCE:
             yield batch
             batch, rows = {}, 0
@@ -117,7 +117,7 @@ def _question(bench: Bench, study: Study, folder: str) -> dict[str, Any]:
 
 def _digest(bench: Bench, folder: str) -> str:
     """Return what tells a finished run from all others, and from itself run again: it noted how long it took."""
-    noted = bench.storage.read_json(f"{folder}/{MANIFEST}")
+    noted = bench.storage.read_json(f"{folder}/{RUN_FILE}")
     return hashlib.sha256(json.dumps(noted, sort_keys=True).encode()).hexdigest()
 
 

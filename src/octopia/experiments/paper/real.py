@@ -19,11 +19,13 @@ from octopia.experiments.paper.running import make_point, plan, run_audits
 from octopia.experiments.paper.studies import Point, Study
 from octopia.experiments.paper.tables import AuditRow, RealRow
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
-from octopia.playing.runs import TRACES, RunSpec
 from octopia.simulator.profiles import UNIT, write_profile
+from octopia.trace import RUN_FILE
+from octopia.workloads.runs import TRACES, RunSpec
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market
+    from octopia.pipeline.jobs import Workspace as Bench
 
 LINKS = dataclasses.replace(
     UNIT, name="sockets", description="every link takes 1 ms and up to 0.1 ms more", jitter_ms=0.1
@@ -87,7 +89,7 @@ def _play(bench: Bench, run: RunSpec, folder: str) -> None:
 
 def _processors(bench: Bench, folder: str, run: str) -> tuple[float, str]:
     """Return how much of the processors a run used, and whether they were enough."""
-    cpu = bench.storage.read_json(f"{folder}/{TRACES}/{run}/run.json")["cpu"]
+    cpu = bench.storage.read_json(f"{folder}/{TRACES}/{run}/{RUN_FILE}")["cpu"]
     if cpu is None:
         return 0.0, UNKNOWN
     return float(cpu["total_mean"]), SHORT if cpu["is_short"] else ENOUGH

@@ -30,13 +30,14 @@ from octopia.experiments.paper.tables import (
     SubscriberRow,
     Tables,
 )
-from octopia.playing.files import MANIFEST
-from octopia.playing.provenance import UNKNOWN
-from octopia.playing.runs import MANIFEST as RUN
-from octopia.playing.runs import TRACES, RunSpec
+from octopia.trace import RUN_FILE
+from octopia.workloads.provenance import UNKNOWN
+from octopia.workloads.runs import TRACES, RunSpec
+from octopia.workloads.workload import WORKLOAD_FILE
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market
+    from octopia.pipeline.jobs import Workspace as Bench
 
 _AUDITED = (Name.DELIVERY, Name.BURST)
 
@@ -66,7 +67,7 @@ def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
     planned = _run(bench, study, place, market, with_truth=is_audited)
     audits = tuple(run_audits(bench, planned, place, "runs")) if is_audited else ()
     folders = _folders(planned, f"{place}/runs")
-    noted = [bench.storage.read_json(f"{folder}/{RUN}") for folder in folders.values()]
+    noted = [bench.storage.read_json(f"{folder}/{RUN_FILE}") for folder in folders.values()]
     commits = sorted({str(each.get("commit", UNKNOWN)) for each in noted})
     return Ran(_tables(study, planned, find(bench, study, folders)), audits, tuple(commits))
 
@@ -114,8 +115,8 @@ def make_point(bench: Bench, point: Point, folder: str, market: Market, *, with_
 
     storage = bench.storage
     wanted = json.loads(json.dumps({"spec": point.workload.to_json(), "market": dataclasses.asdict(market)}))
-    if storage.exists(f"{folder}/{MANIFEST}"):
-        manifest = storage.read_json(f"{folder}/{MANIFEST}")
+    if storage.exists(f"{folder}/{WORKLOAD_FILE}"):
+        manifest = storage.read_json(f"{folder}/{WORKLOAD_FILE}")
         if {key: manifest.get(key) for key in wanted} == wanted:
             if with_truth and not storage.has_table(f"{folder}/{TRUTH}"):
                 find_truth(bench, folder)

@@ -34,7 +34,8 @@ from octopia.experiments.paper.tables import (
 from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market
+    from octopia.pipeline.jobs import Workspace as Bench
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
