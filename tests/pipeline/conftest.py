@@ -1,7 +1,4 @@
-"""One Spark session for all tests of the pipeline, on a machine that seems to have no Java.
-
-All these tests run in the same process, so that there is one Java virtual machine to start.
-"""
+"""One Spark session for all tests of the pipeline in a process, with Java hidden from PATH and JAVA_HOME."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from octopia.pipeline.storage import Storage
 
 @pytest.fixture(scope="session")
 def without_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Take Java away: no JAVA_HOME, and a PATH of everything but it."""
+    """Hide Java: no JAVA_HOME, and a PATH with all other commands."""
     folder = tmp_path_factory.mktemp("path-without-java")
     for place in os.environ["PATH"].split(os.pathsep):
         for command in Path(place).glob("*"):
@@ -45,7 +42,7 @@ def without_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A session, and what was said on standard error until its first job was done."""
+    """A session, and its output on standard error up to the end of the first job."""
 
     session: SparkSession
     said: str
@@ -53,8 +50,8 @@ class Started:
 
 @pytest.fixture(scope="session")
 def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """A small session that starts fast; what Java and the workers of Python say goes to a file."""
-    # Code that runs for seconds is not worth compiling well or proving safe, nor is memory worth saving.
+    """A small session that starts fast; standard error of Java and of the Python workers goes to a file."""
+    # For code that runs for seconds, optimising compilation, verification and saving memory do not pay off.
     quick = (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -Xms1g -Xmn600m "
         "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -74,7 +71,7 @@ def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @contextlib.contextmanager
 def standard_error_into(path: Path) -> Iterator[None]:
-    """Give processes that are started meanwhile another standard error, for as long as they live."""
+    """Redirect standard error of all processes that are started within the block."""
     kept = os.dup(2)
     with path.open("ab") as file:
         os.dup2(file.fileno(), 2)
@@ -93,7 +90,7 @@ def spark(started: Started) -> SparkSession:
 
 @pytest.fixture(scope="session")
 def said_at_start(started: Started) -> str:
-    """What was said on standard error until the first job was done."""
+    """The output on standard error up to the end of the first job."""
     return started.said
 
 
@@ -120,7 +117,7 @@ def small_workload(workspace: Workspace) -> str:
 
 @pytest.fixture
 def run_command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Run a command in the session that all share, and return what it printed; errors come out as they are."""
+    """Run a command in the shared session, and return its output; errors are raised unchanged."""
 
     @contextlib.contextmanager
     def shared(*_: object) -> Iterator[SparkSession]:

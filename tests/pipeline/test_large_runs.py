@@ -1,4 +1,4 @@
-"""At size: ten thousand subscribers, and all of the real data; small versions are in the other files."""
+"""Full size: ten thousand subscribers, and all of the real data; the other files have small versions."""
 
 import pytest
 from real_data import real_data

@@ -24,7 +24,7 @@ FIRST = 200
 
 @pytest.fixture(scope="module")
 def played(workspace, small_workload) -> dict[str, Played]:
-    """What came of playing the workload with two algorithms, by the name of the run, which is that of its folder."""
+    """The results of running the workload with two algorithms, by the name of the run and its folder."""
     return {
         f"network-{algorithm}": play(workspace, small_workload, algorithm, f"network-{algorithm}")
         for algorithm in (Algorithm.DYNAMIC, Algorithm.TID_STATIC)

@@ -1,4 +1,4 @@
-"""The commands of the pipeline, in the session that all tests share; that which does it all: ``test_local_cluster``."""
+"""The commands of the pipeline, in the shared session; for ``octopia pipeline`` see ``test_local_cluster``."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What the page about the pipeline says is so."""
+"""The documentation page of the pipeline agrees with the code."""
 
 import re
 from pathlib import Path

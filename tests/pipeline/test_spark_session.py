@@ -19,7 +19,7 @@ def test_session_works_without_java_on_path(spark: SparkSession):
 
 
 def test_session_starts_and_works_without_a_word_on_standard_error(said_at_start: str):
-    """That a command says nothing but what it means to, from its start to its end, is in ``test_local_cluster``."""
+    """For the output of a whole command see ``test_local_cluster``."""
     assert said_at_start == ""
 
 
@@ -28,14 +28,14 @@ def test_session_starts_and_works_without_a_word_on_standard_error(said_at_start
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java but what a test makes, and a cache folder of its own."""
+    """No Java except what a test creates, and a separate cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """Make a Java that tells its version, or its arguments, one a line."""
+    """Create a Java that prints its version, or its arguments, one per line."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)
     tell_version = f"""[ "$1" = -version ] && echo 'openjdk version "{version}" 2024-01-16' >&2"""
@@ -102,7 +102,7 @@ def test_java_is_known_after_java_home_was_set(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A current folder of its own, and no file that the environment names."""
+    """A separate current folder, and no configuration file named in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OCTOPIA_CONFIG", raising=False)
     return tmp_path

@@ -24,7 +24,7 @@ COLUMNS = {name: SqlColumn(quoted(name), TYPES[type(pool[0])]) for name, pool in
 
 
 def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
-    """Draw values that are the same in every run, all at once: a job for each would take minutes."""
+    """Draw values that are the same in every run, all at once: one job per value would take minutes."""
     found: list[Any] = []
 
     @settings(
@@ -43,13 +43,13 @@ def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
 
 
 def answers(frame: DataFrame, asked: list[Expression]) -> list[list[bool | None]]:
-    """The answer of each publication, in their order, to each expression."""
+    """The result of each expression for each publication, in order."""
     columns = [F.expr(condition_of(each, COLUMNS)).alias(f"answer{at}") for at, each in enumerate(asked)]
     return [list(row) for row in frame.orderBy("number").select(*columns).collect()]
 
 
 def as_table(spark: SparkSession, folder: Path, batch: pa.RecordBatch) -> DataFrame:
-    # From a file, because Spark does not compile expressions over rows that it has at hand.
+    # From a file, because Spark does not compile expressions over local rows.
     pq.write_table(pa.table(batch), folder / "publications.parquet")
     return spark.read.parquet(str(folder / "publications.parquet"))
 

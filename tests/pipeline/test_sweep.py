@@ -48,7 +48,7 @@ def test_an_unfinished_run_is_run_again_and_its_rest_removed(workspace, small_wo
     (run,) = specs(small_workload, Algorithm.STATIC, first=10)
     folder = workspace.storage.absolute("interrupted")
     half = f"traces/{DRAFT}{run.run_id}-0123"
-    os.makedirs(f"{folder}/{half}")  # noqa: PTH103 - the storage speaks of names, not of paths
+    os.makedirs(f"{folder}/{half}")  # noqa: PTH103 - the storage takes names, not paths
     assert finished_run(folder, run.run_id) is None
     run_sweep(workspace, [run], "interrupted")
     assert workspace.storage.names_in("interrupted/traces") == [run.run_id]
@@ -83,7 +83,7 @@ def test_a_run_whose_process_dies_is_reported(small_workload, tmp_path, monkeypa
 
 
 def test_a_played_workload_is_what_its_scenario_gives(workspace, small_workload, spark):
-    # The lean way, without results in memory, and the ordinary one tell the same.
+    # A run without results in memory gives the same as an ordinary one.
     run = RunSpec(workload=small_workload, run_id="lean", algorithm=Algorithm.DYNAMIC)
     play_run(run, workspace.storage.absolute("lean"))
     scenario = scenario_of(load_workload(small_workload), run.routing)
@@ -102,7 +102,7 @@ def test_a_played_workload_is_what_its_scenario_gives(workspace, small_workload,
 
 @pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC])
 def test_dynamic_routing_takes_static_paths_where_no_link_is_congested(small_workload, algorithm, tmp_path):
-    # Ten publications a second for each link: the burst would congest them.
+    # Ten publications per second and link: the burst would congest the links.
     links = "".join(f'[[link]]\nbetween = ["{one}.0", "{one}.1"]\nrate = 10\n' for one in "abc")
     (tmp_path / "slow.toml").write_text(f'tree = "path:3"\nclusters = 2\n{links}')
 

@@ -1,4 +1,4 @@
-"""Reading traces by every name they may have, and saying what is wrong with others."""
+"""Reading traces by every kind of name, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
         (root / folder).mkdir(parents=True)
     write(Parquet(root / "run/trace.parquet"), ROWS)
     write(JsonLines(root / "lines/trace.jsonl"), ROWS)
-    # Where both are, the faster one is read.
+    # If both exist, Parquet, the faster one, is read.
     write(JsonLines(root / "run/trace.jsonl"), OTHERS)
     write(Parquet(root / "sweep/traces/a/trace.parquet"), ROWS)
     write(Parquet(root / "sweep/traces/b/trace.parquet"), OTHERS)

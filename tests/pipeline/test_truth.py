@@ -37,7 +37,7 @@ def text_of(tree: Expression) -> str:
 
 
 def is_filter(text: str) -> bool:
-    """Whether it can be parsed: not every tree has a text, infinities having no literal."""
+    """True if the text can be parsed: infinities have no literal, so some trees have no text."""
     try:
         parse_filter(text)
     except InvalidFilter:
@@ -102,7 +102,7 @@ def test_some_subscriptions_are_asked_alone(spark: SparkSession, tmp_path: Path)
 
 
 def test_odd_columns(spark: SparkSession, tmp_path: Path):
-    # Two names that differ in case, one with what Spark replaces, narrow types, and columns that are no attributes.
+    # Two names that differ in case, one with characters that Spark replaces, narrow types, and other columns.
     schema = "number int, at_ms double, `x` int, `X` string, `${env:HOME}` float, `a``.b` smallint"
     frame = spark.createDataFrame([(5, 1.0, 1, "one", 0.5, 3)], schema)
     texts = ["x = 1", "X = 'one'", '"${env:HOME}" = 0.5', '"a`.b" = 3', "at_ms IS NULL", "number IS NULL"]

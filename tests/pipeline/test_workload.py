@@ -28,7 +28,7 @@ def digest(rows: Iterable[object]) -> str:
 
 
 def digests(spark: SparkSession, workspace: Workspace, partitions: int) -> list[str]:
-    """The digests of all tables of the small workload, made with so many partitions everywhere."""
+    """The digests of all tables of the small workload, made with this number of partitions."""
     name = f"parted-{partitions}"
     settings = {"spark.sql.shuffle.partitions": partitions, "spark.sql.leafNodeDefaultParallelism": partitions}
     before = {key: spark.conf.get(key, None) for key in settings}
@@ -48,7 +48,7 @@ def digests(spark: SparkSession, workspace: Workspace, partitions: int) -> list[
             generation.subscriptions(spark, SMALL, *paths),
             of_publishers,
         ]
-        # All in one job, which tells them apart by their place.
+        # All in one job; the position identifies the table.
         told = [
             frame.select(F.lit(place).alias("place"), F.struct("*").alias("row")) for place, frame in enumerate(issued)
         ]
@@ -62,7 +62,7 @@ def digests(spark: SparkSession, workspace: Workspace, partitions: int) -> list[
 
 def test_the_same_seed_gives_the_same_tables_however_they_are_partitioned(spark, workspace, small_workload):
     one, eight = (digests(spark, workspace, partitions) for partitions in (1, 8))
-    # The small workload itself was made with two.
+    # The small workload itself was made with two partitions.
     assert spark.conf.get("spark.sql.shuffle.partitions") == str(spark.sparkContext.defaultParallelism) == "2"
     tables = [workspace.table("small", name) for name in ("publications", "advertisements", "subscriptions")]
     two = [digest(read_table(path).to_pylist()) for path in tables]

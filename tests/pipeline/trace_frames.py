@@ -41,7 +41,7 @@ def frame_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 
 
 def play(scenario: Scenario, algorithm: Algorithm, profile: str, seed: int) -> tuple[Run, list[Row]]:
-    """Run a scenario, and return all that it tells; the seed goes into the run's id."""
+    """Run a scenario, and return its trace; the seed is part of the run's id."""
     rows = RowList()
     run = run_scenario(
         scenario.with_algorithm(algorithm),

@@ -1,4 +1,4 @@
-"""The trace: one flat row a fact, the same as JSON lines and as Parquet."""
+"""The trace: one flat row per fact, the same as JSON lines and as Parquet."""
 
 import json
 from pathlib import Path
@@ -236,7 +236,7 @@ def test_samples_tell_which_queues_hold_something_and_keep_no_run_alive():
     plain = run_scenario(scenario, detail=Detail.DELIVERIES, keep=False, sinks=[RowList()])
     assert sampled.world.agenda.now_ms == plain.world.agenda.now_ms
     rows = [row for row in sink.rows if row.event == "window"]
-    # The slow link of the example: twenty a second, while publications come every 5 ms.
+    # The slow link of the example carries twenty per second, while publications come every 5 ms.
     assert {(row.broker, row.peer, row.link) for row in rows} == {("lon.0", "lon.1", "ilink")}
     lengths = [row.queue_length for row in rows]
     assert max(lengths) == 5

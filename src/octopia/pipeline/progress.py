@@ -7,18 +7,29 @@ numbers of completed and known tasks of the running jobs.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 POLL_S = 0.2
 
 OnTasks: TypeAlias = Callable[[int, int], None]
 """Takes the numbers of completed and known tasks."""
+Report: TypeAlias = Callable[[str], None]
+"""Takes a text to show at the end of a line."""
 
 
 class Stages:
@@ -33,47 +44,34 @@ class Stages:
         self._screen.print(text, style="bold")
 
     @contextlib.contextmanager
-    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
+    def stage(self, title: str) -> Iterator[Report]:
         """Show a line with a progress bar while the block runs; the block may report its result."""
-        columns = (
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[outcome]}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self._screen) as progress:
-            line = progress.add_task(title, total=None, outcome="")
-
-            def show(done: int, known: int) -> None:
-                progress.update(line, completed=done, total=known)
-
-            def tell(outcome: str) -> None:
-                progress.update(line, outcome=outcome)
-
-            with watching(self._spark, show):
-                yield tell
-            known = int(progress.tasks[0].total or 1)
-            progress.update(line, completed=known, total=known)
+        with (
+            self._line(title, BarColumn(bar_width=12), MofNCompleteColumn()) as update,
+            watching(self._spark, lambda done, known: update(completed=done, total=known)),
+        ):
+            yield lambda outcome: update(outcome=outcome)
 
     @contextlib.contextmanager
-    def line(self, title: str) -> Iterator[Callable[[str], None]]:
+    def line(self, title: str) -> Iterator[Report]:
         """Show a line for work without Spark; the block may report its progress."""
+        with self._line(title) as update:
+            yield lambda outcome: update(outcome=outcome)
+
+    @contextlib.contextmanager
+    def _line(self, title: str, *bar: ProgressColumn) -> Iterator[Callable[..., None]]:
         columns = (
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
+            *bar,
             TextColumn("{task.fields[outcome]}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=self._screen) as progress:
-            line = progress.add_task(title, total=None, outcome="")
-
-            def tell(outcome: str) -> None:
-                progress.update(line, outcome=outcome)
-
-            yield tell
-            progress.update(line, completed=1, total=1)
+            update = functools.partial(progress.update, progress.add_task(title, total=None, outcome=""))
+            yield update
+            known = int(progress.tasks[0].total or 1)
+            update(completed=known, total=known)
 
 
 @contextlib.contextmanager
