@@ -26,12 +26,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from octopia.pipeline.configuration import PipelineSettings
 from octopia.pipeline.progress import Stages
 from octopia.pipeline.schemas import ATTRIBUTES, ISSUED, PUBLICATIONS
-from octopia.pipeline.session import make_session
-from octopia.pipeline.settings import PipelineSettings
+from octopia.pipeline.spark_session import make_session
 from octopia.pipeline.storage import Storage
-from octopia.pipeline.truth import check_filters, matches, matches_by_columns
+from octopia.pipeline.truth import check_filters, matches, matches_by_sql
 
 DEFAULT_PUBLICATIONS = 100_000
 DEFAULT_SUBSCRIPTIONS = 10_000
@@ -116,7 +116,7 @@ def measure(spark: SparkSession, folder: str, options: argparse.Namespace) -> di
         fast, fast_s = _timed(lambda: _checked_matches(publications, subscriptions, path))
         tell(f"{fast_s:.1f} s")
     with stages.stage("SQL engine") as tell:
-        sql, sql_s = _timed(lambda: matches_by_columns(publications, numbered))
+        sql, sql_s = _timed(lambda: matches_by_sql(publications, numbered))
         tell(f"{sql_s:.1f} s")
     if fast != sql:
         raise SystemExit(f"WRONG: the fast engine found (count, hash) {fast}, the SQL engine {sql}")
@@ -144,7 +144,7 @@ def _warm_up(spark: SparkSession, table: pa.Table, texts: Sequence[str], storage
     few = spark.createDataFrame(table.slice(0, 100), PUBLICATIONS)
     storage.write(spark.createDataFrame(issued(texts[:10]), ISSUED), "few")
     matches(few, storage.path("few")).count()
-    matches_by_columns(few, list(enumerate(texts[:10]))).count()
+    matches_by_sql(few, list(enumerate(texts[:10]))).count()
 
 
 def _checked_matches(publications: DataFrame, subscriptions: DataFrame, path: str) -> DataFrame:
@@ -163,7 +163,7 @@ def _timed(find: Any) -> tuple[tuple[int, int], float]:
 def _compare(publications: DataFrame, path: str, some: Sequence[tuple[int, str]]) -> int:
     wanted = F.col("subscription").isin([number for number, _ in some])
     fast = _pairs(matches(publications, path).where(wanted))
-    sql = _pairs(matches_by_columns(publications, some))
+    sql = _pairs(matches_by_sql(publications, some))
     if not np.array_equal(fast, sql):
         raise SystemExit(f"WRONG: on a sample the fast engine found {len(fast)} pairs, the SQL engine {len(sql)}")
     return len(fast)

@@ -28,6 +28,7 @@ from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.record import Hop
 from octopia.simulator.run import Run, run_scenario
 from octopia.tomlfile import Table
+from octopia.trace import Deliveries, Row
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -246,3 +247,19 @@ async def turn() -> None:
     gone_round = loop.create_future()
     loop.call_soon(gone_round.set_result, None)
     await gone_round
+
+
+class RowList:
+    """A trace sink that keeps rows in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def write(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def deliver(self, batch: Deliveries) -> None:
+        self.rows += batch.rows()
+
+    def close(self) -> None:
+        """Do nothing: the rows are in memory."""

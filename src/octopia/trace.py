@@ -1,7 +1,7 @@
-"""The trace of a run: one flat row a fact, the same from every driver.
+"""The trace of a run: one flat row per fact, the same from every driver.
 
-``Row`` is the schema; nothing else is ever told about a run. Rows are written as JSON lines, or as Parquet where
-pyarrow is installed (``pip install "octopia[parquet]"``).
+``Row`` is the schema. Rows are written as JSON lines, or as Parquet if pyarrow is installed
+(``pip install "octopia[parquet]"``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ if TYPE_CHECKING:
     import pyarrow.parquet
 
 
-class Row(msgspec.Struct, kw_only=True):
-    """One fact. What does not apply is None.
+PARQUET_FILE = "trace.parquet"
+JSON_LINES_FILE = "trace.jsonl"
+RUN_FILE = "run.json"
+"""The file beside a trace with the assumptions and totals of the run."""
 
-    ``publication`` is the number of the publication in its run, from 0; ``hop`` the links between brokers crossed so
-    far; ``value`` the ratio (1 + Qin) / (1 + Qout) of a closed window, or a table's size (``kind`` names the table). Of
-    a ``send`` without a peer it is how many messages the row stands for: large runs tell totals only.
+
+class Row(msgspec.Struct, kw_only=True):
+    """One fact. Columns that do not apply are None.
+
+    ``publication`` is the number of the publication in its run, from 0. ``hop`` is the number of links between brokers
+    crossed so far. ``value`` is the ratio (1 + Qin) / (1 + Qout) of a closed window, or the size of the table that
+    ``kind`` names. In a ``send`` row without a peer, it is a number of messages: large runs have totals only.
     """
 
     run_id: str
@@ -55,7 +61,7 @@ COLUMNS = Row.__struct_fields__
 
 
 class Deliveries(msgspec.Struct, kw_only=True):
-    """The rows of one publication that reached several subscriptions of one broker's clients at the same time."""
+    """The deliveries of one publication to several subscriptions at one broker, at the same time."""
 
     run_id: str
     algorithm: str
@@ -68,7 +74,7 @@ class Deliveries(msgspec.Struct, kw_only=True):
     subscriptions: Sequence[str]
 
     def rows(self) -> Iterator[Row]:
-        """Yield them one by one."""
+        """Yield one row per delivery."""
         for client, subscription in zip(self.clients, self.subscriptions, strict=True):
             yield Row(
                 run_id=self.run_id,
@@ -93,38 +99,20 @@ _PARQUET_BATCH = 50_000
 _DELIVERIES_BATCH = 500_000
 _KNOWN_TEXTS = 65_536
 _KIND, _EVENT, _LINK = "publication", "deliver", "client"
-"""What all rows about deliveries say."""
+"""The values that all delivery rows share."""
 
 
 class TraceSink(Protocol):
-    """Where rows go."""
+    """A destination for rows."""
 
     def write(self, row: Row) -> None:
-        """Take a row."""
+        """Add a row."""
 
     def deliver(self, batch: Deliveries) -> None:
-        """Take the rows of deliveries that came together."""
+        """Add the rows of a batch of deliveries."""
 
     def close(self) -> None:
-        """Make sure that all rows are kept."""
-
-
-class RowList:
-    """Keeps rows in memory."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-
-    def write(self, row: Row) -> None:
-        """Take a row."""
-        self.rows.append(row)
-
-    def deliver(self, batch: Deliveries) -> None:
-        """Take the rows of deliveries that came together."""
-        self.rows += batch.rows()
-
-    def close(self) -> None:
-        """Do nothing: the rows are in memory."""
+        """Write out all rows."""
 
 
 class _Closing:
@@ -143,19 +131,19 @@ class _Closing:
 
 
 class JsonLines(_Closing):
-    """Writes rows as JSON objects, one a line, with all columns in order."""
+    """Writes rows as JSON objects, one per line, with all columns in order."""
 
     def __init__(self, path: Path):
         self._file: IO[bytes] = path.open("wb")
         self._encode: Callable[[Row], bytes] = msgspec.json.Encoder().encode
 
     def write(self, row: Row) -> None:
-        """Take a row."""
+        """Add a row."""
         self._file.write(self._encode(row))
         self._file.write(b"\n")
 
     def deliver(self, batch: Deliveries) -> None:
-        """Take the rows of deliveries that came together."""
+        """Add the rows of a batch of deliveries."""
         for row in batch.rows():
             self.write(row)
 
@@ -180,19 +168,19 @@ class Parquet(_Closing):
         self._deliveries = _DeliveryColumns(pyarrow)
 
     def write(self, row: Row) -> None:
-        """Take a row."""
+        """Add a row."""
         self._waiting.append(row)
         if len(self._waiting) >= _PARQUET_BATCH:
             self._flush()
 
     def deliver(self, batch: Deliveries) -> None:
-        """Take the rows of deliveries that came together; they are many, and are kept as columns."""
+        """Add the rows of a batch of deliveries; since they are many, they are kept as columns."""
         self._deliveries.add(batch)
         if len(self._deliveries) >= _DELIVERIES_BATCH:
             self._flush_deliveries()
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the remaining rows, and close the file."""
         self._flush()
         self._flush_deliveries()
         self._writer.close()
@@ -210,7 +198,7 @@ class Parquet(_Closing):
 
 
 class _DeliveryColumns:
-    """Deliveries by column: what is the same for those that came together is kept once, texts by number."""
+    """Deliveries as columns: values that a batch shares are stored once, strings as numbers."""
 
     def __init__(self, arrow: Any):
         self._arrow = arrow
@@ -219,7 +207,7 @@ class _DeliveryColumns:
         self._texts: dict[str, int] = {}
         self._clients = array("i")
         self._subscriptions = array("i")
-        # What texts are in numbers: batches for the same subscriptions share their texts.
+        # Batches for the same subscriptions share their sequences of strings.
         self._known: Kept[Sequence[str], array[int]] = Kept(_KNOWN_TEXTS)
 
     def __len__(self) -> int:
@@ -229,7 +217,7 @@ class _DeliveryColumns:
         self._clients.extend(self._known.of(batch.clients, self._numbers_of))
         self._subscriptions.extend(self._known.of(batch.subscriptions, self._numbers_of))
         self._counts.append(len(batch.clients))
-        # What stays are six small values: the texts are in the columns.
+        # The strings are in the columns now; only small values stay in the batch.
         batch.clients = batch.subscriptions = ()
         self._batches.append(batch)
 
@@ -238,13 +226,13 @@ class _DeliveryColumns:
         return array("i", [numbers.setdefault(each, len(numbers)) for each in texts])
 
     def table(self, schema: Any) -> Any:
-        """Return all of them as a table."""
+        """Return all deliveries as a table."""
         arrow, batches, rows = self._arrow, self._batches, len(self)
         positions = arrow.array(_repeated(self._counts), arrow.int32())
         texts = arrow.array(list(self._texts))
         same = {name: arrow.array([getattr(each, name) for each in batches]).take(positions) for name in _OF_BATCH}
         clients = texts.take(arrow.array(self._clients, arrow.int32()))
-        told = same | {
+        known = same | {
             "kind": arrow.repeat(_KIND, rows),
             "event": arrow.repeat(_EVENT, rows),
             "link": arrow.repeat(_LINK, rows),
@@ -252,7 +240,7 @@ class _DeliveryColumns:
             "client": clients,
             "subscription": texts.take(arrow.array(self._subscriptions, arrow.int32())),
         }
-        columns = [told[field.name] if field.name in told else arrow.nulls(rows, field.type) for field in schema]
+        columns = [known[field.name] if field.name in known else arrow.nulls(rows, field.type) for field in schema]
         return arrow.table(columns, schema=schema)
 
 
@@ -260,7 +248,7 @@ _OF_BATCH = ("run_id", "algorithm", "broker", "publication", "hop", "published_m
 
 
 def _repeated(counts: list[int]) -> array[int]:
-    """Return 0 as often as the first count says, 1 as often as the second, and so on."""
+    """Return each position, repeated by its count: 0 for the first count, 1 for the second, and so on."""
     positions = array("i")
     for position, count in enumerate(counts):
         positions.extend([position] * count)
@@ -272,10 +260,3 @@ def _schema(arrow: Any) -> Any:
     types |= {name: arrow.int64() for name in INTEGERS}
     types |= {name: arrow.float64() for name in FLOATS}
     return arrow.schema(list(types.items()))
-
-
-def read_json_lines(path: Path) -> list[Row]:
-    """Read back what ``JsonLines`` wrote."""
-    decode = msgspec.json.Decoder(Row).decode
-    with path.open("rb") as lines:
-        return [decode(line) for line in lines]

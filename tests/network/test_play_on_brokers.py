@@ -15,8 +15,8 @@ from octopia.cli import app
 from octopia.errors import UsageError
 from octopia.experiments import network_runs
 from octopia.experiments.network_runs import CpuSample, play_on_brokers, use_of
-from octopia.playing.runs import RunSpec
 from octopia.settings import Algorithm
+from octopia.workloads.runs import RunSpec
 
 PUBLICATIONS = 10
 RATE = 20.0

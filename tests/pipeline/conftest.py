@@ -1,7 +1,4 @@
-"""One Spark session for all tests of the pipeline, on a machine that seems to have no Java.
-
-All these tests run in the same process, so that there is one Java virtual machine to start.
-"""
+"""One Spark session for all tests of the pipeline in a process, with Java hidden from PATH and JAVA_HOME."""
 
 from __future__ import annotations
 
@@ -18,19 +15,19 @@ from rich.console import Console
 from small import SMALL
 from typer.testing import CliRunner
 
-import octopia.pipeline.session
+import octopia.pipeline.spark_session
 from octopia.cli import app
 from octopia.errors import OctopiaError
-from octopia.pipeline.jobs import Bench, Market, find_truth, make_workload
+from octopia.pipeline.configuration import PipelineSettings
+from octopia.pipeline.jobs import Market, Workspace, find_truth, make_workload
 from octopia.pipeline.progress import Stages
-from octopia.pipeline.session import make_session
-from octopia.pipeline.settings import PipelineSettings
+from octopia.pipeline.spark_session import make_session
 from octopia.pipeline.storage import Storage
 
 
 @pytest.fixture(scope="session")
 def without_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Take Java away: no JAVA_HOME, and a PATH of everything but it."""
+    """Hide Java: no JAVA_HOME, and a PATH with all other commands."""
     folder = tmp_path_factory.mktemp("path-without-java")
     for place in os.environ["PATH"].split(os.pathsep):
         for command in Path(place).glob("*"):
@@ -45,7 +42,7 @@ def without_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A session, and what was said on standard error until its first job was done."""
+    """A session, and its output on standard error up to the end of the first job."""
 
     session: SparkSession
     said: str
@@ -53,8 +50,8 @@ class Started:
 
 @pytest.fixture(scope="session")
 def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """A small session that starts fast; what Java and the workers of Python say goes to a file."""
-    # Code that runs for seconds is not worth compiling well or proving safe, nor is memory worth saving.
+    """A small session that starts fast; standard error of Java and of the Python workers goes to a file."""
+    # For code that runs for seconds, optimising compilation, verification and saving memory do not pay off.
     quick = (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m -Xms1g -Xmn600m "
         "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -74,7 +71,7 @@ def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @contextlib.contextmanager
 def standard_error_into(path: Path) -> Iterator[None]:
-    """Give processes that are started meanwhile another standard error, for as long as they live."""
+    """Redirect standard error of all processes that are started within the block."""
     kept = os.dup(2)
     with path.open("ab") as file:
         os.dup2(file.fileno(), 2)
@@ -93,34 +90,34 @@ def spark(started: Started) -> SparkSession:
 
 @pytest.fixture(scope="session")
 def said_at_start(started: Started) -> str:
-    """What was said on standard error until the first job was done."""
+    """The output on standard error up to the end of the first job."""
     return started.said
 
 
 @pytest.fixture(scope="session")
-def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """What jobs work with; what they show goes nowhere."""
+def workspace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace whose progress display goes nowhere."""
     screen = Console(file=io.StringIO())
-    return Bench(spark, Storage(str(tmp_path_factory.mktemp("storage"))), Stages(spark, screen))
+    return Workspace(spark, Storage(str(tmp_path_factory.mktemp("storage"))), Stages(spark, screen))
 
 
 @pytest.fixture(scope="session")
-def small_workload(bench: Bench) -> str:
+def small_workload(workspace: Workspace) -> str:
     """The folder of a small workload with its truth; tests only read it."""
-    make_workload(bench, "small", SMALL, Market(symbols=40, days=20))
-    find_truth(bench, "small")
-    return bench.storage.absolute("small")
+    make_workload(workspace, "small", SMALL, Market(symbols=40, days=20))
+    find_truth(workspace, "small")
+    return workspace.storage.absolute("small")
 
 
 @pytest.fixture
 def run_command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Run a command in the session that all share, and return what it printed; errors come out as they are."""
+    """Run a command in the shared session, and return its output; errors are raised unchanged."""
 
     @contextlib.contextmanager
     def shared(*_: object) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr(octopia.pipeline.session, "open_session", shared)
+    monkeypatch.setattr(octopia.pipeline.spark_session, "open_session", shared)
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, list(arguments))

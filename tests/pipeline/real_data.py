@@ -1,4 +1,4 @@
-"""Where five years of stock prices lie, on machines that have them."""
+"""The path of five years of stock prices, on machines that have them."""
 
 import os
 from pathlib import Path

@@ -41,4 +41,4 @@ burst_publications = 20
 burst_per_minute = [6000]
 link_rate = 50.0
 """
-"""An experiment file like that of the burst study, which takes seconds."""
+"""A version of the burst study's experiment file that takes seconds."""

@@ -1,4 +1,4 @@
-"""Audits: a clean run has no faults, and of those that were planted, all are found and nothing else."""
+"""Audits: a clean run has no faults, and exactly the planted faults are found."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scenario_text() -> str:
 
 
 def truth() -> set[Pair]:
-    """All pairs that match, also of publications that are never made in any run."""
+    """All pairs that match, including publications that no run makes."""
     prices = [*PRICES, 60, 80]
     return {(p, s) for p, price in enumerate(prices) for s, low in enumerate(THRESHOLDS.values()) if price > low}
 
@@ -78,7 +78,7 @@ def traces() -> dict[str, list[Row]]:
 
 @dataclasses.dataclass
 class Planted:
-    """A copy of a trace in which some things were made wrong."""
+    """A copy of a trace with planted faults."""
 
     run: str
     rows: list[Row]
@@ -89,7 +89,7 @@ class Planted:
 
 
 def plant(rows: list[Row], run: str, seed: int) -> Planted:
-    """Make a copy wrong at random places: each delivery has at most one thing done to it."""
+    """Plant faults at random; each delivery gets at most one."""
     draw = random.Random(seed)
     planted = Planted(run, [])
     untouched = truth()
@@ -109,7 +109,7 @@ def plant(rows: list[Row], run: str, seed: int) -> Planted:
         others = [each for each in range(len(NAMES)) if (publication, each) not in untouched]
         if what.startswith("redirect") and others:
             copies = 2 if what == "redirect twice" else 1
-            # Nobody else is sent the same publication by mistake, so that copies are known.
+            # No other unwanted delivery has this publication, so the number of copies is known.
             other = draw.choice(others)
             untouched.add((publication, other))
             planted.rows += [msgspec.structs.replace(row, subscription=NAMES[other])] * copies
@@ -138,7 +138,7 @@ def expected_summary(rows: list[Row], faults: list[Fault]) -> tuple[int, ...]:
 
 
 def test_exactly_the_planted_faults_are_found(spark: SparkSession, traces: dict[str, list[Row]]):
-    """One audit of many runs: clean ones, such with faults, and such that made a slice of the publications."""
+    """One audit of many runs: clean ones, runs with faults, and runs of a slice of the publications."""
     all_runs = dict(traces)
     expected: set[Fault] = set()
     for seed, (run, rows) in enumerate(traces.items()):
@@ -148,7 +148,7 @@ def test_exactly_the_planted_faults_are_found(spark: SparkSession, traces: dict[
         all_runs[planted.run] = planted.rows
     a_slice = [row for row in traces["audited-dynamic-0"] if row.publication is None or 10 <= row.publication < 20]
     all_runs["slice"] = [msgspec.structs.replace(row, run_id="slice") for row in a_slice]
-    # Delivering what was refused is wrong, though it matches.
+    # Delivering a refused publication is a fault, although it matches.
     refused = next(number for number in REFUSED if (number, 0) in truth())
     rows = [msgspec.structs.replace(row, run_id="gift") for row in traces["audited-static-0"]]
     delivery = next(row for row in rows if row.event == "deliver")
@@ -162,11 +162,11 @@ def test_exactly_the_planted_faults_are_found(spark: SparkSession, traces: dict[
     faults = audit(trace, truth_frame(spark), subscriptions_frame(spark)).persist()
     found = [tuple(row) for row in faults.collect()]
     assert [(field.name, field.dataType) for field in faults.schema] == [(each.name, each.dataType) for each in FAULTS]
-    # Subscriptions that nobody knows have no number, so several of them may look the same.
+    # Unknown subscriptions have no number, so several of them may look the same.
     assert set(found) == expected
     assert len([fault for fault in found if fault[3] is not None]) == len({f for f in expected if f[3] is not None})
 
-    # The publications with faults are the doubtful ones, no more and no fewer; to compare those finds all faults.
+    # Exactly the publications with faults are doubtful, and comparing only those finds all faults.
     doubts = doubtful(trace, truth_frame(spark), subscriptions_frame(spark)).persist()
     assert sorted(map(tuple, doubts.collect())) == sorted({(fault[2], fault[1]) for fault in expected})
     again = audit(trace, truth_frame(spark), subscriptions_frame(spark), only=doubts)

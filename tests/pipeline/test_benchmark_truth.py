@@ -1,4 +1,4 @@
-"""The benchmark of the truth in a size that takes no time, so that it cannot rot."""
+"""The benchmark of the truth at a small size, to keep it working."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_boxes_reach_the_shares_of_the_paper(share):
 
 
 def test_a_box_does_not_depend_on_where_ties_stand():
-    # All values are equal but one, so that every choice among the nearest is a choice among ties.
+    # All values but one are equal, so every choice among the nearest is a choice among ties.
     pool = pyarrow.table({"symbol": ["A"] * 9 + ["B"], "open": [1.0] * 9 + [2.0]})
     assert RankSpace(pool).box(0, 3) == Box({"open": (1.0, 1.0)}, first_symbol="A", last_symbol="A")
 

@@ -1,4 +1,4 @@
-"""Deliveries in sequence, and when they calm down: against a plain sort of all of them."""
+"""The sequence of delays and the time to stability, compared with a plain sort of all deliveries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from test_truth_columns import drawn
+from test_sql_conditions import drawn
 from trace_frames import by_run, deliver, frame_of
 
 from octopia.pipeline.metrics import delay_sequence, time_to_stability
@@ -17,9 +17,9 @@ DELIVERY = st.tuples(
     st.integers(0, 2),
     st.sampled_from([f"{name}/0" for name in "abcdefghi"]),
 )
-"""When, what and to whom: few values, so that moments, publications and subscriptions coincide."""
+"""Time, publication and subscription: few values, so that they coincide."""
 PUBLISHED_MS = (-0.5, -3.0, -0.25)
-"""When each publication was published; delays are longer by the moment of a delivery."""
+"""The time of each publication; delays grow with the time of delivery."""
 RUN = st.lists(DELIVERY, min_size=1, max_size=25, unique=True)
 SequenceRow = tuple[int, int, float, float, float, float, float]
 
@@ -37,7 +37,7 @@ def slow_sequence(deliveries: list[tuple[float, int, str]], group: int) -> list[
 
 
 def slow_stability(sequence: list[SequenceRow], calm_ms: float) -> float | None:
-    """Look from the end for the last group that was late."""
+    """Search backwards for the last group that was late."""
     start = min(row[4] for row in sequence)
     for row in reversed(sequence):
         if row[2] > calm_ms:

@@ -15,10 +15,10 @@ FAST = Plan(SMALL, symbols=40, days=20, link_rate=60.0, speed=10.0)
 
 
 @pytest.fixture(scope="module")
-def outcome(bench, small_workload, tmp_path_factory):
+def outcome(workspace, small_workload, tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
     shutil.copytree(small_workload, out / "workload")
-    return compare_routing(bench, out, FAST)
+    return compare_routing(workspace, out, FAST)
 
 
 def test_both_runs_deliver_what_they_owe(outcome):
@@ -39,12 +39,12 @@ def test_steps_are_timed_one_after_the_other(outcome):
     assert [name for name, _ in outcome.steps] == ["static routing", "dynamic routing", "audit"]
 
 
-def test_the_workload_and_its_truth_come_first(bench, outcome, tmp_path, monkeypatch):
+def test_the_workload_and_its_truth_come_first(workspace, outcome, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(jobs, "make_workload", lambda _, folder, spec, market: made.append((folder, spec, market)))
     monkeypatch.setattr(jobs, "find_truth", lambda _, folder: made.append(folder) or 1234)
     monkeypatch.setattr(demo_outcome, "compare_routing", lambda *_: outcome)
-    told = run_demo(bench, tmp_path, FAST)
+    told = run_demo(workspace, tmp_path, FAST)
     workload = str(tmp_path / "workload")
     assert made == [(workload, SMALL, jobs.Market(symbols=40, days=20)), workload]
     assert told.matches == 1234

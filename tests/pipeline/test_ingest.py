@@ -149,7 +149,7 @@ def test_refuses_what_has_no_bars(spark: SparkSession, tmp_path: Path):
         write(tmp_path / "empty.csv"): "got an empty file",
         write(tmp_path / "bars.txt", HEADER, GOOD): r"names end in \.csv or \.parquet, got bars\.txt",
         write(tmp_path / "not.parquet", "no Parquet at all"): r"expected CSV or Parquet files at .*not\.parquet, got: ",
-        str(tmp_path): "got both: choose some by a glob",
+        str(tmp_path): "got both: choose one kind with a glob",
         str(tmp_path / "nowhere.csv"): "Path does not exist",
         "nosuch://place/x.csv": "No FileSystem for scheme",
     }

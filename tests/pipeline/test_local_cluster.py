@@ -1,4 +1,4 @@
-"""The command that does everything, where driver and workers share nothing but files: in processes of their own."""
+"""The command ``octopia pipeline`` with driver and workers in separate processes that share nothing but files."""
 
 import json
 import os
@@ -13,10 +13,10 @@ STAGE = re.compile(r"✓ (making|measuring|finding|simulating|comparing) .* \d:\
 
 
 def run_pipeline(out: Path, *where: str) -> tuple[dict, list[str]]:
-    """Return what the command printed, and the lines that it showed on standard error."""
+    """Return the output of the command, and its lines on standard error."""
     size = ["--publishers", "4", "--publications", "20", "--subscribers", "30", "--symbols", "20", "--days", "10"]
     place = ["--tree", "path:2", "--clusters", "2", "--first", "50", "--selectivity", "0.2", "--json"]
-    # Code that runs for seconds is not worth compiling well.
+    # For code that runs for seconds, optimising compilation does not pay off.
     quick = '"-XX:TieredStopAtLevel=1"'
     options = "\n".join(f'"spark.{each}.extraJavaOptions" = {quick}' for each in ("driver", "executor"))
     (out / "octopia.toml").write_text(f"[pipeline.spark]\n{options}\n")
@@ -35,7 +35,7 @@ def test_nothing_is_shared_but_files(without_java, tmp_path):
         ("dynamic", 50, 0, 0),
         ("static", 50, 0, 0),
     ]
-    # Neither Java nor Spark has anything to say there, also when they are stopped.
+    # Java and Spark print nothing there, not even when they stop.
     assert [line for line in shown if not STAGE.fullmatch(line)] == []
     assert len(shown) == 8
 

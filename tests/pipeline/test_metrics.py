@@ -1,4 +1,4 @@
-"""The tables behind the figures: by hand, and against what simulated runs say of themselves."""
+"""Metrics: computed by hand, and compared with the totals of simulated runs."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_an_advertisement_spreads_until_the_last_broker_has_it(spark: SparkSessi
             receive(10.0, "a.0", "advertisement", "a.0/1/0", "client"),
             receive(11.0, "a.1", "advertisement", "a.0/1/0", "ilink"),
             receive(12.5, "a.2", "advertisement", "a.0/1/0", "ilink"),
-            # A copy that comes again, as in a flood.
+            # A repeated copy, as in a flood.
             receive(14.0, "a.1", "advertisement", "a.0/1/0", "ilink"),
-            # Nobody else gets it.
+            # No other broker receives it.
             receive(20.0, "a.0", "advertisement", "a.0/1/1", "client"),
-            # Nobody knows when it was issued, as after a restart.
+            # The time of issue is unknown, as after a restart.
             receive(30.0, "a.1", "advertisement", "b.0/1/0", "ilink"),
             receive(40.0, "a.0", "subscription", "a.0/1/0", "client"),
             receive(41.0, "b.0", "subscription", "a.0/1/0", "alink"),
@@ -81,7 +81,7 @@ def test_delays_of_publications_and_costs_of_brokers(spark: SparkSession):
 def test_sizes_of_tables_in_the_end(spark: SparkSession):
     sizes = {
         ("a.0", "prt"): [(1.0, 1), (2.0, 2), (3.0, 1)],
-        # Of rows of the same moment nobody knows the order: this one has grown, and that one has shrunk.
+        # Rows with the same time have no order: the first table has grown, the second has shrunk.
         ("a.1", "prt"): [(1.0, 1), (5.0, 3), (5.0, 2)],
         ("b.0", "prt"): [(1.0, 5), (5.0, 4), (5.0, 3)],
         ("a.0", "clt"): [(0.0, 7), (0.0, 8)],
@@ -103,7 +103,7 @@ def test_lengths_of_queues(spark: SparkSession):
         ("window", 99.9, "b.0", "alink", 5),
         ("enqueue", 100.0, "b.0", "alink", 8),
         ("enqueue", 20.0, "a.1", "ilink", 1),
-        # What is sent or received is not put into a queue.
+        # Messages that are sent or received are not enqueued.
         ("send", 20.0, "a.1", "ilink", 50),
         ("receive", 20.0, "a.1", "ilink", 50),
     ]
@@ -129,16 +129,16 @@ def test_numbers_that_make_no_sense_are_refused(spark: SparkSession):
             ask()
 
 
-def test_every_metric_says_what_it_is():
-    assert all((metric.__doc__ or "").startswith(("How", "When")) for metric in METRICS.values())
+def test_every_metric_describes_itself():
+    assert all((metric.__doc__ or "").startswith(("Delay", "Number", "Time")) for metric in METRICS.values())
 
 
-# Against what runs say of themselves.
+# Compared with the totals of runs.
 
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """Simulated runs, and the trace of them all."""
+    """Simulated runs, and their combined trace."""
 
     runs: dict[tuple[str, str], Run]
     rows: list[Row]
@@ -192,7 +192,7 @@ def test_tables_are_those_of_the_brokers(played: Played):
 
 def test_advertisements_reach_all_brokers_or_their_region_only(played: Played):
     found = by_run(advertisement_delay(played.trace))
-    # The unit profile: one link inside the region, or as many as the farthest broker is away.
+    # In the unit profile: one link within the region, or the distance to the farthest broker.
     reached = {run: [row[2] for row in rows] for (run, _), rows in found.items()}
     assert reached["market-dynamic-0"] == [1.0]
     assert reached["market-tid-static-0"] == [2.0]
@@ -201,12 +201,12 @@ def test_advertisements_reach_all_brokers_or_their_region_only(played: Played):
 def test_costs_are_those_of_the_profile(played: Played):
     found = by_run(matching_delay(played.trace))
     assert {row[-1] for (run, _), rows in found.items() if run.endswith("-0") for row in rows} == {0.0}
-    # Of 20 µs and 0.1 µs a subscription, market has one subscription in each table when the burst comes.
+    # 20 µs plus 0.1 µs per subscription: the market has one subscription in each table when the burst comes.
     assert found["market-dynamic-1", "dynamic"][0][-1] == pytest.approx(20.2, abs=0.11)
 
 
 def test_rows_may_come_in_any_order(spark: SparkSession, played: Played):
-    """Tried with those metrics that go by the order of rows; to all others, Spark promises it."""
+    """Tested with the metrics that depend on the order of rows; Spark guarantees it for all others."""
     rows = [row for row in played.rows if row.event in ("table", "deliver")]
     random.Random(7).shuffle(rows)
     by_order: list[Callable[[DataFrame], DataFrame]] = [table_sizes, lambda trace: delay_sequence(trace, group=3)]

@@ -9,33 +9,33 @@ import pytest
 from octopia.errors import UsageError
 from octopia.experiments.local_overlay import at_free_addresses, running
 from octopia.overlay.files import overlay_from_text
-from octopia.pipeline.jobs import Bench, audit_runs
+from octopia.pipeline.jobs import Workspace, audit_runs
 from octopia.pipeline.metrics import messages, publication_delay
 from octopia.pipeline.traces import read_traces
-from octopia.playing.files import load_workload
-from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
-from octopia.playing.runs import RunSpec, overlay_of
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.trace import Parquet
 from octopia.transport.loop import run_loop
+from octopia.workloads.network_run import NetworkTrace, Pace, Played, play_on_network
+from octopia.workloads.runs import RunSpec, overlay_of
+from octopia.workloads.workload import load_workload
 
 FIRST = 200
 
 
 @pytest.fixture(scope="module")
-def played(bench, small_workload) -> dict[str, Played]:
-    """What came of playing the workload with two algorithms, by the name of the run, which is that of its folder."""
+def played(workspace, small_workload) -> dict[str, Played]:
+    """The results of running the workload with two algorithms, by the name of the run and its folder."""
     return {
-        f"network-{algorithm}": play(bench, small_workload, algorithm, f"network-{algorithm}")
+        f"network-{algorithm}": play(workspace, small_workload, algorithm, f"network-{algorithm}")
         for algorithm in (Algorithm.DYNAMIC, Algorithm.TID_STATIC)
     }
 
 
-def play(bench: Bench, small_workload: str, algorithm: Algorithm, name: str) -> Played:
+def play(workspace: Workspace, small_workload: str, algorithm: Algorithm, name: str) -> Played:
     workload = load_workload(small_workload)
     overlay = overlay_from_text(workload.tree, workload.scot.clusters)
     overlay = at_free_addresses(dataclasses.replace(overlay, routing=RoutingSettings(algorithm)))
-    folder = Path(bench.storage.absolute(name))
+    folder = Path(workspace.storage.absolute(name))
     folder.mkdir()
     with running(overlay, 1), Parquet(folder / "trace.parquet") as sink:
         writer = NetworkTrace(name, algorithm.value, [sink])
@@ -43,16 +43,16 @@ def play(bench: Bench, small_workload: str, algorithm: Algorithm, name: str) -> 
         return run_loop(coming)
 
 
-def test_the_audit_of_runs_on_the_network_finds_nothing_wrong(bench, played):
-    summaries = audit_runs(bench, list(played), "small", "network-faults")
+def test_the_audit_of_runs_on_the_network_finds_nothing_wrong(workspace, played):
+    summaries = audit_runs(workspace, list(played), "small", "network-faults")
     assert [row["run_id"] for row in summaries] == sorted(played)
     for row in summaries:
         assert (row["publications"], row["missing"], row["unwanted"], row["duplicates"]) == (FIRST, 0, 0, 0)
         assert row["deliveries"] == row["owed"] == played[row["run_id"]].deliveries > 0
 
 
-def test_metrics_read_runs_on_the_network(spark, bench, played):
-    trace = read_traces(spark, bench.storage, *played)
+def test_metrics_read_runs_on_the_network(spark, workspace, played):
+    trace = read_traces(spark, workspace.storage, *played)
     delays = {row.run_id: row for row in publication_delay(trace).collect()}
     counted: dict[str, dict[str, int]] = {name: {} for name in played}
     for row in messages(trace).collect():

@@ -80,7 +80,7 @@ def test_faults_fail_the_command_after_the_report(run_command, small_studies, tm
 def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_studies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def run_study(bench, study, folder, market):
+    def run_study(workspace, study, folder, market):
         if study.name is StudyName.SUBSCRIBERS:
             raise JobFailed("no memory")
         return Ran(Tables(audits=(AuditRow(f"{study.name}-1", 100, 0, 0, 0),)), ("abc",))

@@ -16,8 +16,8 @@ from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.study_runs import run_study, run_variants
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
-from octopia.playing.files import load_workload
 from octopia.simulator.profiles import PAPER, write_profile
+from octopia.workloads.workload import load_workload
 
 SMALL = Market(symbols=30, days=10)
 PUBLISHERS = """
@@ -43,9 +43,9 @@ def study_of(text, name, tmp_path):
     return read_study(tmp_path / "study.toml", name, Extent(Scale.LAPTOP))
 
 
-def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch):
+def test_advertisements_cost_what_the_overlay_says(workspace, tmp_path, monkeypatch):
     study = study_of(PUBLISHERS, StudyName.PUBLISHERS, tmp_path)
-    ran = run_study(bench, study, "studies", SMALL)
+    ran = run_study(workspace, study, "studies", SMALL)
     octopia, tid = ran.tables.publishers
     # Two clusters: one message and two entries an advertisement; all of six brokers and seven links know TID's.
     assert (octopia.advertisements, octopia.advertisement_messages, octopia.table_size_mean) == (5, 5, 5 * 2 / 6)
@@ -56,16 +56,16 @@ def test_advertisements_cost_what_the_overlay_says(bench, tmp_path, monkeypatch)
     # All is finished: asked again, it only reads.
     monkeypatch.setattr(jobs, "make_workload", None)
     monkeypatch.setattr(jobs, "sweep", lambda _, runs, __: runs)
-    assert run_study(bench, study, "studies", SMALL) == ran
+    assert run_study(workspace, study, "studies", SMALL) == ran
 
 
 @pytest.fixture(scope="module")
-def burst(bench, tmp_path_factory):
+def burst(workspace, tmp_path_factory):
     study = study_of(BURST_STUDY, StudyName.BURST, tmp_path_factory.mktemp("burst"))
-    return study, run_study(bench, study, "studies", SMALL)
+    return study, run_study(workspace, study, "studies", SMALL)
 
 
-def test_a_burst_is_played_measured_and_audited(bench, burst):
+def test_a_burst_is_played_measured_and_audited(workspace, burst):
     _, ran = burst
     assert [row.algorithm for row in ran.tables.bursts] == ["static", "dynamic"]
     for row in ran.tables.bursts:
@@ -78,66 +78,66 @@ def test_a_burst_is_played_measured_and_audited(bench, burst):
     assert all(row.deliveries > 0 for row in ran.tables.audits)
 
 
-def test_what_was_found_is_kept_until_the_run_is_another(bench, burst, monkeypatch):
+def test_what_was_found_is_kept_until_the_run_is_another(workspace, burst, monkeypatch):
     study, ran = burst
     place = "studies/burst/runs/traces"
-    (kept,) = (run for run in bench.storage.names_in(place) if "static" in run)
+    (kept,) = (run for run in workspace.storage.names_in(place) if "static" in run)
     batches = []
     summarise = results._summarise
     monkeypatch.setattr(results, "_summarise", lambda *asked: batches.append(asked[2]) or summarise(*asked))
-    assert run_study(bench, study, "studies", SMALL) == ran
+    assert run_study(workspace, study, "studies", SMALL) == ran
     assert batches == []
     # As if it had been run again, and taken longer.
-    noted = bench.storage.read_json(f"{place}/{kept}/run.json")
-    bench.storage.write_json(f"{place}/{kept}/run.json", noted | {"seconds": 1234.5})
-    static, dynamic = run_study(bench, study, "studies", SMALL).tables.bursts
+    noted = workspace.storage.read_json(f"{place}/{kept}/run.json")
+    workspace.storage.write_json(f"{place}/{kept}/run.json", noted | {"seconds": 1234.5})
+    static, dynamic = run_study(workspace, study, "studies", SMALL).tables.bursts
     assert [[each.run.run_id for each in batch] for batch in batches] == [[kept]]
     assert static == dataclasses.replace(ran.tables.bursts[0], seconds=1234.5)
     assert dynamic == ran.tables.bursts[1]
-    bench.storage.write_json(f"{place}/{kept}/run.json", noted)
+    workspace.storage.write_json(f"{place}/{kept}/run.json", noted)
 
 
-def test_large_runs_are_looked_at_one_by_one(bench, burst, monkeypatch):
+def test_large_runs_are_looked_at_one_by_one(workspace, burst, monkeypatch):
     study, ran = burst
     place = "studies/burst/runs/traces"
-    for run in bench.storage.names_in(place):
-        bench.storage.remove_file(f"{place}/{run}/rows.json")
+    for run in workspace.storage.names_in(place):
+        workspace.storage.remove_file(f"{place}/{run}/rows.json")
     sizes = []
     summarise = results._summarise
     monkeypatch.setattr(results, "_summarise", lambda *asked: sizes.append(len(asked[2])) or summarise(*asked))
     monkeypatch.setattr(results, "ROWS_AT_ONCE", 1)
-    assert run_study(bench, study, "studies", SMALL) == ran
+    assert run_study(workspace, study, "studies", SMALL) == ran
     assert sizes == [1, 1]
 
 
-def test_a_share_of_publishers_is_that_of_publishers_and_of_their_advertisements(bench, burst):
+def test_a_share_of_publishers_is_that_of_publishers_and_of_their_advertisements(workspace, burst):
     study, _ = burst
     folder = f"studies/burst/{study.points[0].folder}"
-    assert bench.storage.read_json(f"{folder}/workload.json")["selectivity"]["of_publishers"] == pytest.approx(0.5)
-    loaded = load_workload(bench.storage.absolute(folder))
+    assert workspace.storage.read_json(f"{folder}/workload.json")["selectivity"]["of_publishers"] == pytest.approx(0.5)
+    loaded = load_workload(workspace.storage.absolute(folder))
     offers = [each.filter for each in loaded.advertisements if each.client != "burst"]
     assert len(offers) == 4
     for subscription in loaded.subscriptions:
         assert sum(intersects(each, subscription.filter) for each in offers) == 2
 
 
-def test_a_study_under_several_profiles_gives_tables_of_each(bench, burst, tmp_path):
+def test_a_study_under_several_profiles_gives_tables_of_each(workspace, burst, tmp_path):
     study, ran = burst
     slow = write_profile(dataclasses.replace(PAPER, name="slow", send_us=30_000.0), tmp_path)
-    tables = run_variants(bench, study, "studies", SMALL, {"assumed": "paper", "slow": str(slow)})
+    tables = run_variants(workspace, study, "studies", SMALL, {"assumed": "paper", "slow": str(slow)})
     assert tables["assumed"] == dataclasses.replace(ran.tables, audits=())
     for before, after in zip(ran.tables.bursts, tables["slow"].bursts, strict=True):
         assert (after.algorithm, after.deliveries) == (before.algorithm, before.deliveries)
         assert after.publication_delay_ms > 5 * before.publication_delay_ms
 
 
-def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, burst, tmp_path, monkeypatch):
+def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(workspace, burst, tmp_path, monkeypatch):
     (point,) = burst[0].points
     study = dataclasses.replace(burst[0], points=(dataclasses.replace(point, runs=point.runs[:1]),), link_rate=40.0)
     (tmp_path / "burst").mkdir()
-    made = bench.storage.absolute(f"studies/burst/{study.points[0].folder}")
+    made = workspace.storage.absolute(f"studies/burst/{study.points[0].folder}")
     shutil.copytree(made, tmp_path / "burst" / study.points[0].folder)
-    tables = run_over_sockets(bench, study, tmp_path, SMALL)
+    tables = run_over_sockets(workspace, study, tmp_path, SMALL)
     (static,), (audit,) = tables.real, tables.audits
     assert (audit.missing, audit.unwanted, audit.duplicate, audit.deliveries) == (0, 0, 0, static.deliveries)
     assert (static.algorithm, static.publications, static.offered) == ("static", 60, 25.0)
@@ -149,7 +149,7 @@ def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(bench, 
     assert static.publication_messages == static.simulated_messages
     # All is finished: asked again, it only reads.
     monkeypatch.setattr(socket_runs, "play_on_brokers", None)
-    assert run_over_sockets(bench, study, tmp_path, SMALL) == tables
+    assert run_over_sockets(workspace, study, tmp_path, SMALL) == tables
     # With other links they would be other runs.
     with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):
-        run_over_sockets(bench, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)
+        run_over_sockets(workspace, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)

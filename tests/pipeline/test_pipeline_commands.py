@@ -1,4 +1,4 @@
-"""The commands of the pipeline, in the session that all tests share; that which does it all: ``test_local_cluster``."""
+"""The commands of the pipeline, in the shared session; for ``octopia pipeline`` see ``test_local_cluster``."""
 
 import json
 import shutil
@@ -9,13 +9,14 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.errors import InvalidData, JobFailed, MissingDependency, UsageError
-from octopia.playing.files import read_arrow
-from octopia.playing.runs import RunSpec, play_into
 from octopia.settings import Algorithm
+from octopia.workloads.arrow import read_table
+from octopia.workloads.runs import RunSpec
+from octopia.workloads.simulated_run import play_into
 
 
-def test_the_truth_by_sql_is_the_same(run_command, bench, small_workload):
-    before = bench.storage.count_rows("small/truth")
+def test_the_truth_by_sql_is_the_same(run_command, workspace, small_workload):
+    before = workspace.storage.count_rows("small/truth")
     assert json.loads(run_command("data", "truth", small_workload, "--engine", "sql", "--json")) == {
         "engine": "sql",
         "matches": before,
@@ -31,7 +32,7 @@ def test_an_audit_that_finds_faults_fails_and_keeps_them(run_command, small_work
     assert lost > 0
     with pytest.raises(JobFailed, match=f"cut has {lost} missing, 0 unwanted and 0 duplicate"):
         run_command("data", "audit", str(tmp_path / "cut.parquet"), "--workload", small_workload)
-    faults = read_arrow(str(tmp_path / "faults")).to_pylist()
+    faults = read_table(str(tmp_path / "faults")).to_pylist()
     assert [(row["fault"], row["publication"]) for row in faults] == [("missing", 7)] * lost
 
 
@@ -42,7 +43,7 @@ def test_an_audit_is_of_the_workload_that_was_played_and_of_all_of_it(run_comman
     with pytest.raises(InvalidData, match="expected 60 publications in the trace of part, got 40"):
         run_command("data", "audit", str(tmp_path), "--workload", small_workload)
     trace[:0].to_parquet(tmp_path / "empty.parquet")
-    with pytest.raises(InvalidData, match="a trace without rows"):
+    with pytest.raises(InvalidData, match="got an empty trace"):
         run_command("data", "audit", str(tmp_path / "empty.parquet"), "--workload", small_workload)
     other = shutil.copytree(small_workload, tmp_path / "other")
     (other / "workload.json").write_text('{"publications": 300}')
@@ -145,7 +146,7 @@ def test_ingest_writes_bars_and_rejects_with_reasons(run_command, bench, tmp_pat
     arguments = ["data", "ingest", str(tmp_path / "market"), "--bars", str(tmp_path / "prices.csv")]
     reasons = {"close is not a number": 1, "volume is negative": 1}
     assert json.loads(run_command(*arguments, "--json")) == {"bars": 1, "rejects": reasons}
-    rejects = read_arrow(str(tmp_path / "market" / "rejects")).to_pylist()
+    rejects = read_table(str(tmp_path / "market" / "rejects")).to_pylist()
     assert sorted(row["reason"] for row in rejects) == sorted(reasons)
     shown = run_command(*arguments)
     assert "rejected 1 rows: volume is negative" in shown

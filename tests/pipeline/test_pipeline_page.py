@@ -1,12 +1,12 @@
-"""What the page about the pipeline says is so."""
+"""The documentation page of the pipeline agrees with the code."""
 
 import re
 from pathlib import Path
 
+from octopia.pipeline.configuration import load_settings
 from octopia.pipeline.metrics import METRICS
 from octopia.pipeline.schemas import BARS, ISSUED, PUBLICATIONS, REJECTS
-from octopia.pipeline.settings import load_settings
-from octopia.playing.runs import RunSpec, read_runs
+from octopia.workloads.runs import RunSpec, read_runs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/pipeline.md").read_text()

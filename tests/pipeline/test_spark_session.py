@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from octopia.errors import InvalidFile, MissingDependency, UsageError
 from octopia.pipeline import java
-from octopia.pipeline.session import configuration
-from octopia.pipeline.settings import PipelineSettings, load_settings
+from octopia.pipeline.configuration import PipelineSettings, load_settings
+from octopia.pipeline.spark_session import spark_properties
 
 UNWANTED = "--add-modules=jdk.incubator.vector"
 
@@ -19,7 +19,7 @@ def test_session_works_without_java_on_path(spark: SparkSession):
 
 
 def test_session_starts_and_works_without_a_word_on_standard_error(said_at_start: str):
-    """That a command says nothing but what it means to, from its start to its end, is in ``test_local_cluster``."""
+    """For the output of a whole command see ``test_local_cluster``."""
     assert said_at_start == ""
 
 
@@ -28,14 +28,14 @@ def test_session_starts_and_works_without_a_word_on_standard_error(said_at_start
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java but what a test makes, and a cache folder of its own."""
+    """No Java except what a test creates, and a separate cache folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """Make a Java that tells its version, or its arguments, one a line."""
+    """Create a Java that prints its version, or its arguments, one per line."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)
     tell_version = f"""[ "$1" = -version ] && echo 'openjdk version "{version}" 2024-01-16' >&2"""
@@ -102,7 +102,7 @@ def test_java_is_known_after_java_home_was_set(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A current folder of its own, and no file that the environment names."""
+    """A separate current folder, and no configuration file named in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OCTOPIA_CONFIG", raising=False)
     return tmp_path
@@ -158,17 +158,17 @@ def test_wrong_settings_are_refused(folder: Path, text: str, message: str):
 def test_own_settings_of_spark_go_first_and_java_options_add_up():
     options = "spark.driver.extraJavaOptions"
     own = {"spark.driver.memory": "9g", options: "-Dmine=1"}
-    said = configuration(PipelineSettings(partitions=3, spark=own))
+    said = spark_properties(PipelineSettings(partitions=3, spark=own))
     assert said["spark.driver.memory"] == "9g"
     assert said["spark.sql.shuffle.partitions"] == "3"
     assert "log4j2" in said[options]
     assert said[options].endswith(" -Dmine=1")
-    assert "spark.driver.memory" not in configuration(PipelineSettings(remote="sc://far"))
+    assert "spark.driver.memory" not in spark_properties(PipelineSettings(remote="sc://far"))
 
 
 def test_small_tables_need_few_partitions_and_a_java_that_starts_fast():
     own = PipelineSettings(spark={"spark.driver.extraJavaOptions": "-Xss4m"})
-    said = configuration(own.for_small_tables())
+    said = spark_properties(own.for_small_tables())
     assert said["spark.sql.shuffle.partitions"] == "2"
     assert said["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1 -Xss4m")
-    assert configuration(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"
+    assert spark_properties(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"

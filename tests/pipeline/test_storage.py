@@ -41,11 +41,10 @@ def test_small_files_are_there_in_whole_or_not_at_all(tmp_path: Path):
     storage.write_json(str(tmp_path / "absolute.json"), {})
     assert storage.exists("absolute.json")
     assert not storage.exists("nothing.json")
-    storage.move("runs", "old")
+    assert storage.names_in("runs")[0] == "one.json"
+    storage.remove("runs")
+    storage.remove("runs")
     assert storage.names_in("runs") == []
-    assert storage.names_in("old")[0] == "one.json"
-    storage.remove("old")
-    storage.remove("old")
     assert storage.names_in("") == ["absolute.json"]
 
 
@@ -55,7 +54,7 @@ def test_files_that_are_no_json_are_refused(tmp_path: Path):
         storage.read_json("x.json")
     for text in ("{", "[1]", "[[1, 2]]", "3"):
         (tmp_path / "x.json").write_text(text)
-        with pytest.raises(InvalidData, match="expected JSON"):
+        with pytest.raises(InvalidData, match=r"expected (a )?JSON"):
             storage.read_json("x.json")
 
 
@@ -86,8 +85,3 @@ def test_an_unknown_kind_of_place_is_refused(spark: SparkSession):
             attempt()
     with pytest.raises(JobFailed, match="No FileSystem for scheme"):
         storage.write(spark.range(1), "x")
-
-
-def test_moving_what_is_not_there_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match="expected to move"):
-        Storage(str(tmp_path)).move("a", "b")

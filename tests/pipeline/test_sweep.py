@@ -8,21 +8,23 @@ from octopia.errors import InvalidFile, UsageError
 from octopia.pipeline import sweep as sweeping
 from octopia.pipeline.jobs import run_audit, run_sweep
 from octopia.pipeline.sweep import pending, play_apart
-from octopia.playing.runs import DRAFT, RunSpec, finished_run, play_into, play_run, read_runs
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
+from octopia.workloads.runs import RunSpec, read_runs
+from octopia.workloads.simulated_run import DRAFT, finished_run, play_into, play_run, scenario_of
+from octopia.workloads.workload import load_workload
 
 
 def specs(workload: str, *algorithms: Algorithm, **more) -> list[RunSpec]:
     return [RunSpec(workload=workload, algorithm=each, **more).named() for each in algorithms]
 
 
-def test_a_sweep_runs_all_and_the_audit_finds_nothing_wrong(bench, small_workload):
+def test_a_sweep_runs_all_and_the_audit_finds_nothing_wrong(workspace, small_workload):
     runs = specs(small_workload, *Algorithm) + specs(small_workload, Algorithm.DYNAMIC, first=100)
-    outcomes, before = run_sweep(bench, runs, "all-algorithms")
+    outcomes, before = run_sweep(workspace, runs, "all-algorithms")
     assert before == 0
     assert [each.error for each in outcomes] == [""] * 5
-    summaries = run_audit(bench, "all-algorithms", "small")
+    summaries = run_audit(workspace, "all-algorithms", "small")
     assert [row["publications"] for row in summaries] == [
         100 if "100" in row["run_id"] else row["publications"] for row in summaries
     ]
@@ -32,44 +34,44 @@ def test_a_sweep_runs_all_and_the_audit_finds_nothing_wrong(bench, small_workloa
         assert row["deliveries"] == row["owed"] > 0
 
 
-def test_what_is_finished_is_not_run_again(bench, small_workload, monkeypatch):
+def test_what_is_finished_is_not_run_again(workspace, small_workload, monkeypatch):
     runs = specs(small_workload, Algorithm.STATIC, Algorithm.DYNAMIC, first=10)
-    folder = bench.storage.absolute("restarted")
+    folder = workspace.storage.absolute("restarted")
     play_run(runs[0], folder)
     assert pending(runs, folder) == [runs[1]]
-    outcomes, before = run_sweep(bench, runs, "restarted")
+    outcomes, before = run_sweep(workspace, runs, "restarted")
     assert (before, [each.run_id for each in outcomes]) == (1, [runs[1].run_id])
-    assert run_sweep(bench, runs, "restarted") == ([], 2)
+    assert run_sweep(workspace, runs, "restarted") == ([], 2)
 
 
-def test_an_unfinished_run_is_run_again_and_its_rest_removed(bench, small_workload):
+def test_an_unfinished_run_is_run_again_and_its_rest_removed(workspace, small_workload):
     (run,) = specs(small_workload, Algorithm.STATIC, first=10)
-    folder = bench.storage.absolute("interrupted")
+    folder = workspace.storage.absolute("interrupted")
     half = f"traces/{DRAFT}{run.run_id}-0123"
-    os.makedirs(f"{folder}/{half}")  # noqa: PTH103 - the storage speaks of names, not of paths
+    os.makedirs(f"{folder}/{half}")  # noqa: PTH103 - the storage takes names, not paths
     assert finished_run(folder, run.run_id) is None
-    run_sweep(bench, [run], "interrupted")
-    assert bench.storage.names_in("interrupted/traces") == [run.run_id]
+    run_sweep(workspace, [run], "interrupted")
+    assert workspace.storage.names_in("interrupted/traces") == [run.run_id]
 
 
-def test_another_run_under_the_same_id_is_refused(bench, small_workload):
+def test_another_run_under_the_same_id_is_refused(workspace, small_workload):
     run = RunSpec(workload=small_workload, run_id="mine", first=5)
-    folder = bench.storage.absolute("same-id")
+    folder = workspace.storage.absolute("same-id")
     play_run(run, folder)
     with pytest.raises(UsageError, match=r"mine .* to be the same run"):
         pending([msgspec.structs.replace(run, first=6)], folder)
 
 
-def test_a_failing_run_is_reported_and_the_others_go_on(bench, small_workload):
+def test_a_failing_run_is_reported_and_the_others_go_on(workspace, small_workload):
     wrong = RunSpec(workload=small_workload, run_id="wrong", profile="nonsense")
     missing = RunSpec(workload=f"{small_workload}/nowhere", run_id="missing")
     (right,) = specs(small_workload, Algorithm.STATIC, first=10)
-    outcomes, _ = run_sweep(bench, [wrong, missing, right], "partly")
+    outcomes, _ = run_sweep(workspace, [wrong, missing, right], "partly")
     errors = {each.run_id: each.error for each in outcomes}
     assert errors.pop(right.run_id) == ""
     assert errors["wrong"].startswith("expected a profile of unit, paper")
     assert errors["missing"].startswith(f"expected a file at {small_workload}/nowhere/workload.json, got none")
-    assert bench.storage.names_in("partly/traces") == [right.run_id]
+    assert workspace.storage.names_in("partly/traces") == [right.run_id]
 
 
 def test_a_run_whose_process_dies_is_reported(small_workload, tmp_path, monkeypatch):
@@ -80,16 +82,13 @@ def test_a_run_whose_process_dies_is_reported(small_workload, tmp_path, monkeypa
     assert finished_run(str(tmp_path), run.run_id) is None
 
 
-def test_a_played_workload_is_what_its_scenario_gives(bench, small_workload, spark):
-    # The lean way, without results in memory, and the ordinary one tell the same.
-    from octopia.playing.files import load_workload
-    from octopia.playing.simulated import Play, scenario_of
-
+def test_a_played_workload_is_what_its_scenario_gives(workspace, small_workload, spark):
+    # A run without results in memory gives the same as an ordinary one.
     run = RunSpec(workload=small_workload, run_id="lean", algorithm=Algorithm.DYNAMIC)
-    play_run(run, bench.storage.absolute("lean"))
-    scenario = scenario_of(load_workload(small_workload), Play(run.routing))
+    play_run(run, workspace.storage.absolute("lean"))
+    scenario = scenario_of(load_workload(small_workload), run.routing)
     full = run_scenario(scenario)
-    trace = spark.read.parquet(bench.storage.absolute("lean/traces/lean/trace.parquet"))
+    trace = spark.read.parquet(workspace.storage.absolute("lean/traces/lean/trace.parquet"))
     delivered = trace.where("event = 'deliver'").select(
         "publication", "client", "subscription", "time_ms", "published_ms"
     )
@@ -103,7 +102,7 @@ def test_a_played_workload_is_what_its_scenario_gives(bench, small_workload, spa
 
 @pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC])
 def test_dynamic_routing_takes_static_paths_where_no_link_is_congested(small_workload, algorithm, tmp_path):
-    # Ten publications a second for each link: the burst would congest them.
+    # Ten publications per second and link: the burst would congest the links.
     links = "".join(f'[[link]]\nbetween = ["{one}.0", "{one}.1"]\nrate = 10\n' for one in "abc")
     (tmp_path / "slow.toml").write_text(f'tree = "path:3"\nclusters = 2\n{links}')
 

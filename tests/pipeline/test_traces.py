@@ -1,4 +1,4 @@
-"""Reading traces by every name they may have, and saying what is wrong with others."""
+"""Reading traces by every kind of name, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
         (root / folder).mkdir(parents=True)
     write(Parquet(root / "run/trace.parquet"), ROWS)
     write(JsonLines(root / "lines/trace.jsonl"), ROWS)
-    # Where both are, the faster one is read.
+    # If both exist, Parquet, the faster one, is read.
     write(JsonLines(root / "run/trace.jsonl"), OTHERS)
     write(Parquet(root / "sweep/traces/a/trace.parquet"), ROWS)
     write(Parquet(root / "sweep/traces/b/trace.parquet"), OTHERS)
@@ -108,7 +108,7 @@ def test_missing_columns_are_named(spark: SparkSession, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a.jsonl", "expected a JSON object a line"), ("a.parquet", "Could not read footer")]
+    ("name", "said"), [("a.jsonl", "expected one JSON object per line"), ("a.parquet", "Could not read footer")]
 )
 def test_what_is_no_trace_is_refused(spark: SparkSession, tmp_path: Path, name: str, said: str):
     (tmp_path / name).write_text("[1, 2]\n")

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from test_benchmark_truth import load_benchmark
-from test_truth_columns import drawn
+from test_sql_conditions import drawn
 from truth_cases import carried, publications, table_of, trees
 
 from octopia.content import Expression, evaluate, format_expression, parse_expression, parse_filter
 from octopia.errors import InvalidData, InvalidFilter
 from octopia.pipeline.schemas import ISSUED, MATCHES, PUBLICATIONS
 from octopia.pipeline.storage import Storage
-from octopia.pipeline.truth import check_filters, matches, matches_by_columns
+from octopia.pipeline.truth import check_filters, matches, matches_by_sql
 
 benchmark = load_benchmark()
 
@@ -37,7 +37,7 @@ def text_of(tree: Expression) -> str:
 
 
 def is_filter(text: str) -> bool:
-    """Whether it can be parsed: not every tree has a text, infinities having no literal."""
+    """True if the text can be parsed: infinities have no literal, so some trees have no text."""
     try:
         parse_filter(text)
     except InvalidFilter:
@@ -56,7 +56,7 @@ def test_both_engines_find_the_same_boxes_however_the_data_is_parted(spark: Spar
     one, two, eight = (pairs_of(matches(frame.repartition(partitions), path)) for partitions in (1, 2, 8))
     assert 0.01 < len(one) / (2_000 * 300) < 0.04
     assert one == two == eight
-    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)), chunk=200)) == one
+    assert pairs_of(matches_by_sql(frame, list(enumerate(texts)), chunk=200)) == one
 
 
 def test_both_engines_find_what_brokers_find_with_any_filter(spark: SparkSession, tmp_path: Path):
@@ -72,7 +72,7 @@ def test_both_engines_find_what_brokers_find_with_any_filter(spark: SparkSession
     frame = spark.createDataFrame(pa.table(table_of(rows))).repartition(2)
     path = write_filters(spark, Storage(str(tmp_path)), texts)
     assert pairs_of(matches(frame, path)) == expected
-    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)))) == expected
+    assert pairs_of(matches_by_sql(frame, list(enumerate(texts)))) == expected
 
 
 def test_a_bad_filter_is_refused_by_the_name_of_its_subscription(spark: SparkSession):
@@ -81,7 +81,7 @@ def test_a_bad_filter_is_refused_by_the_name_of_its_subscription(spark: SparkSes
     with pytest.raises(InvalidData, match=r"subscription b\.0#1, got: expected"):
         check_filters(issued)
     with pytest.raises(InvalidData, match="subscription 1, got: expected"):
-        matches_by_columns(frame, [(0, "w = 1"), (1, "w = = 1")])
+        matches_by_sql(frame, [(0, "w = 1"), (1, "w = = 1")])
 
 
 def test_subscriptions_that_are_not_there_are_refused(spark: SparkSession, tmp_path: Path):
@@ -102,25 +102,25 @@ def test_some_subscriptions_are_asked_alone(spark: SparkSession, tmp_path: Path)
 
 
 def test_odd_columns(spark: SparkSession, tmp_path: Path):
-    # Two names that differ in case, one with what Spark replaces, narrow types, and columns that are no attributes.
+    # Two names that differ in case, one with characters that Spark replaces, narrow types, and other columns.
     schema = "number int, at_ms double, `x` int, `X` string, `${env:HOME}` float, `a``.b` smallint"
     frame = spark.createDataFrame([(5, 1.0, 1, "one", 0.5, 3)], schema)
     texts = ["x = 1", "X = 'one'", '"${env:HOME}" = 0.5', '"a`.b" = 3', "at_ms IS NULL", "number IS NULL"]
     path = write_filters(spark, Storage(str(tmp_path)), texts)
     assert pairs_of(matches(frame, path)) == [(5, number) for number in range(len(texts))]
-    assert pairs_of(matches_by_columns(frame, list(enumerate(texts)))) == [(5, number) for number in range(len(texts))]
+    assert pairs_of(matches_by_sql(frame, list(enumerate(texts)))) == [(5, number) for number in range(len(texts))]
 
 
 def test_without_subscriptions_nothing_matches(spark: SparkSession, tmp_path: Path):
     frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
     path = write_filters(spark, Storage(str(tmp_path)), [])
-    for found in (matches(frame, path), matches_by_columns(frame, [])):
+    for found in (matches(frame, path), matches_by_sql(frame, [])):
         assert found.columns == MATCHES.names
         assert pairs_of(found) == []
 
 
 def test_publications_without_a_number_or_with_a_date_are_refused(spark: SparkSession):
     with pytest.raises(InvalidData, match="expected a column number"):
-        matches_by_columns(spark.createDataFrame([(1,)], "x bigint"), [(0, "x = 1")])
+        matches_by_sql(spark.createDataFrame([(1,)], "x bigint"), [(0, "x = 1")])
     with pytest.raises(InvalidData, match="attribute x as a string"):
-        matches_by_columns(spark.createDataFrame([], "number bigint, x date"), [(0, "x = 1")])
+        matches_by_sql(spark.createDataFrame([], "number bigint, x date"), [(0, "x = 1")])

@@ -33,10 +33,10 @@ def test_it_finds_what_brokers_find(asked: list[Expression], rows: list[dict[str
         if evaluate(tree, carried(values)) is True
     ]
     with pytest.MonkeyPatch.context() as patch:
-        # Slices are small, to have several.
+        # Small slices, so that there are several.
         patch.setattr(vectorised, "BLOCK", block)
         patch.setattr(vectorised, "ROWS_MAX", 7)
-        # Infinities have no literal, so that trees go past the parser.
+        # Infinities have no literal, so trees bypass the parser.
         matcher = Matcher(((int(number), number) for number in forms), lambda text: forms[text][1])
         assert pairs_of(matcher, table_of(rows)) == expected
 

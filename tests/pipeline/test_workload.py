@@ -10,14 +10,15 @@ from pyspark.sql import functions as F
 from small import SMALL
 
 from octopia.content import conforms, matches
-from octopia.pipeline import publishing, workload
-from octopia.pipeline.jobs import Bench
+from octopia.pipeline import generation, schedule
+from octopia.pipeline.jobs import Workspace
 from octopia.pipeline.market import symbol_of, synthetic_bars
 from octopia.pipeline.spec import Meaning, WorkloadSpec
-from octopia.playing.files import Timed, load_workload, read_arrow
+from octopia.workloads.arrow import read_table
+from octopia.workloads.workload import Timed, load_workload
 
 SYMBOLS = [symbol_of(number) for number in range(40)]
-DEALT = publishing.deal(SYMBOLS, SMALL)
+DEALT = schedule.deal(SYMBOLS, SMALL)
 BY_PUBLISHERS = dataclasses.replace(SMALL, meaning=Meaning.PUBLISHERS)
 
 
@@ -26,8 +27,8 @@ def digest(rows: Iterable[object]) -> str:
     return hashlib.sha256("\n".join(sorted(map(str, rows))).encode()).hexdigest()
 
 
-def digests(spark: SparkSession, bench: Bench, partitions: int) -> list[str]:
-    """The digests of all tables of the small workload, made with so many partitions everywhere."""
+def digests(spark: SparkSession, workspace: Workspace, partitions: int) -> list[str]:
+    """The digests of all tables of the small workload, made with this number of partitions."""
     name = f"parted-{partitions}"
     settings = {"spark.sql.shuffle.partitions": partitions, "spark.sql.leafNodeDefaultParallelism": partitions}
     before = {key: spark.conf.get(key, None) for key in settings}
@@ -35,33 +36,39 @@ def digests(spark: SparkSession, bench: Bench, partitions: int) -> list[str]:
         for key, value in settings.items():
             spark.conf.set(key, value)
         bars = synthetic_bars(spark, symbols=40, days=20, seed=SMALL.seed).repartition(partitions)
-        bench.storage.write(publishing.publications(bars, DEALT, SMALL), f"{name}/publications")
-        made = bench.storage.read(spark, f"{name}/publications")
-        bench.storage.write(workload.offers(made), f"{name}/offers")
-        bench.storage.write(workload.pool(made, SMALL.seed), f"{name}/pool")
-        offers = bench.storage.read(spark, f"{name}/offers")
-        paths = bench.table(name, "offers"), bench.table(name, "pool")
-        of_publishers = workload.subscriptions(spark, BY_PUBLISHERS, *paths)
-        issued = [workload.advertisements(offers, SMALL), workload.subscriptions(spark, SMALL, *paths), of_publishers]
-        # All in one job, which tells them apart by their place.
+        workspace.storage.write(schedule.publications(bars, DEALT, SMALL), f"{name}/publications")
+        made = workspace.storage.read(spark, f"{name}/publications")
+        workspace.storage.write(generation.offers(made), f"{name}/offers")
+        workspace.storage.write(generation.pool(made, SMALL.seed), f"{name}/pool")
+        offers = workspace.storage.read(spark, f"{name}/offers")
+        paths = workspace.table(name, "offers"), workspace.table(name, "pool")
+        of_publishers = generation.subscriptions(spark, BY_PUBLISHERS, *paths)
+        issued = [
+            generation.advertisements(offers, SMALL),
+            generation.subscriptions(spark, SMALL, *paths),
+            of_publishers,
+        ]
+        # All in one job; the position identifies the table.
         told = [
             frame.select(F.lit(place).alias("place"), F.struct("*").alias("row")) for place, frame in enumerate(issued)
         ]
         rows = functools.reduce(DataFrame.unionAll, told).collect()
         of_issued = [digest(each.row.asDict() for each in rows if each.place == place) for place in range(len(issued))]
-        return [digest(read_arrow(bench.table(name, "publications")).to_pylist()), *of_issued]
+        return [digest(read_table(workspace.table(name, "publications")).to_pylist()), *of_issued]
     finally:
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
-def test_the_same_seed_gives_the_same_tables_however_they_are_partitioned(spark, bench, small_workload):
-    one, eight = (digests(spark, bench, partitions) for partitions in (1, 8))
-    # The small workload itself was made with two.
+def test_the_same_seed_gives_the_same_tables_however_they_are_partitioned(spark, workspace, small_workload):
+    one, eight = (digests(spark, workspace, partitions) for partitions in (1, 8))
+    # The small workload itself was made with two partitions.
     assert spark.conf.get("spark.sql.shuffle.partitions") == str(spark.sparkContext.defaultParallelism) == "2"
-    tables = [bench.table("small", name) for name in ("publications", "advertisements", "subscriptions")]
-    two = [digest(read_arrow(path).to_pylist()) for path in tables]
-    of_publishers = workload.subscriptions(spark, BY_PUBLISHERS, bench.table("small", "offers"), "no pool is needed")
+    tables = [workspace.table("small", name) for name in ("publications", "advertisements", "subscriptions")]
+    two = [digest(read_table(path).to_pylist()) for path in tables]
+    of_publishers = generation.subscriptions(
+        spark, BY_PUBLISHERS, workspace.table("small", "offers"), "no pool is needed"
+    )
     two.append(digest(row.asDict() for row in of_publishers.collect()))
     assert one == two == eight
     assert len(set(one)) == 4
@@ -116,8 +123,8 @@ def test_subscriptions_of_the_burst_are_those_that_match_it(played):
     assert host not in [each.broker for each in wanting]
 
 
-def test_the_achieved_selectivity_is_measured(bench, small_workload, played):
-    measured = bench.storage.read_json("small/workload.json")["selectivity"]
+def test_the_achieved_selectivity_is_measured(workspace, small_workload, played):
+    measured = workspace.storage.read_json("small/workload.json")["selectivity"]
     ordinary = [each for each in played.timed() if each.publisher != "burst"]
     pairs = [
         (each.publisher, subscription.id)
@@ -132,8 +139,8 @@ def test_the_achieved_selectivity_is_measured(bench, small_workload, played):
     assert measured["of_publications"] == pytest.approx(0.1, rel=0.2)
 
 
-def test_the_truth_is_what_brokers_call_matching(spark, bench, small_workload, played):
-    found = {(row.publication, row.subscription) for row in bench.storage.read(spark, "small/truth").collect()}
+def test_the_truth_is_what_brokers_call_matching(spark, workspace, small_workload, played):
+    found = {(row.publication, row.subscription) for row in workspace.storage.read(spark, "small/truth").collect()}
     numbered = [(number, each.filter) for number, each in enumerate(played.subscriptions)]
     assert found == {
         (each.number, number)
@@ -146,7 +153,7 @@ def test_the_truth_is_what_brokers_call_matching(spark, bench, small_workload, p
 def test_all_bars_are_published_where_no_number_is_given(spark):
     bars = synthetic_bars(spark, symbols=12, days=7, seed=2)
     spec = WorkloadSpec("a-b", 2, publishers=4, publications=0)
-    made = publishing.publications(bars, publishing.deal(SYMBOLS[:12], spec), spec)
+    made = schedule.publications(bars, schedule.deal(SYMBOLS[:12], spec), spec)
     found = made.select(F.count("*").alias("all"), F.countDistinct("symbol", "date").alias("distinct")).first()
     assert (found["all"], found["distinct"]) == (12 * 7, 12 * 7)
 
@@ -154,6 +161,6 @@ def test_all_bars_are_published_where_no_number_is_given(spark):
 def test_a_publisher_without_enough_bars_begins_again(spark):
     bars = synthetic_bars(spark, symbols=4, days=20, seed=2)
     spec = WorkloadSpec("a-b", 2, publishers=4, publications=50)
-    made = publishing.publications(bars, publishing.deal(SYMBOLS[:4], spec), spec)
+    made = schedule.publications(bars, schedule.deal(SYMBOLS[:4], spec), spec)
     counts = made.groupBy("symbol", "date").agg(F.count("*").alias("times"))
     assert {row.times for row in counts.collect()} == {2, 3}

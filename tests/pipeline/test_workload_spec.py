@@ -1,8 +1,8 @@
 import pytest
 
 from octopia.errors import OctopiaError, UsageError
-from octopia.pipeline.placing import Places
-from octopia.pipeline.publishing import BURST, deal
+from octopia.pipeline.placement import Placement
+from octopia.pipeline.schedule import BURST, deal
 from octopia.pipeline.selectivity import sampled
 from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 
@@ -74,16 +74,16 @@ def test_no_bars_are_an_error():
 def test_subscribers_of_a_burst_are_in_every_cluster_and_never_at_its_host():
     for seed in range(20):
         spec = WorkloadSpec(subscribers=10_000, burst=Burst(), seed=seed)
-        places = Places.of(spec)
-        brokers = [places.subscriber(number) for number in range(spec.burst_subscribers)]
+        placement = Placement.of(spec)
+        brokers = [placement.subscriber(number) for number in range(spec.burst_subscribers)]
         assert spec.burst_subscribers == 10
         assert {broker.split(".")[1] for broker in brokers} == {"0", "1", "2", "3"}
-        assert places.publisher(BURST) not in brokers
+        assert placement.publisher(BURST) not in brokers
 
 
 def test_clients_are_spread_over_all_brokers():
-    places = Places.of(WorkloadSpec(subscribers=10_000))
-    brokers = [places.subscriber(number) for number in range(10_000)]
+    placement = Placement.of(WorkloadSpec(subscribers=10_000))
+    brokers = [placement.subscriber(number) for number in range(10_000)]
     counts = [brokers.count(broker) for broker in set(brokers)]
     assert len(counts) == 56
     assert 100 < min(counts) < max(counts) < 260

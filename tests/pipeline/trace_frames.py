@@ -15,7 +15,8 @@ from octopia.scenario import Scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
-from octopia.trace import COLUMNS, FLOATS, INTEGERS, Row, RowList
+from octopia.trace import COLUMNS, FLOATS, INTEGERS, Row
+from support import RowList
 
 _ARROW = {name: pa.float64() if name in FLOATS else pa.int64() if name in INTEGERS else pa.string() for name in COLUMNS}
 
@@ -40,7 +41,7 @@ def frame_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 
 
 def play(scenario: Scenario, algorithm: Algorithm, profile: str, seed: int) -> tuple[Run, list[Row]]:
-    """Run a scenario, and return all that it tells; the seed goes into the run's id."""
+    """Run a scenario, and return its trace; the seed is part of the run's id."""
     rows = RowList()
     run = run_scenario(
         scenario.with_algorithm(algorithm),

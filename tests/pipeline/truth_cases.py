@@ -17,7 +17,7 @@ from octopia.content import Expression, Value
 from property.content_strategies import ODD_TEXTS, TEXTS, expressions, predicates
 
 TYPES = {"t": pa.string(), "w": pa.int64(), "d": pa.float64(), "b": pa.bool_(), "odd `name.x": pa.int64()}
-"""The columns; filters ask about ``missing`` as well."""
+"""The columns; filters also use ``missing``."""
 WHOLES = (0, 1, 2, 3, 5, -1, 4, 2**53, 2**53 + 1, 2**53 - 1, -(2**53) - 1, 2**63 - 1, -(2**63))
 DOUBLES = (0.0, -0.0, 1.0, 2.5, -1.0, 0.5, float(2**53), float(2**53 + 2), 2.0**63, -(2.0**63), 1e300, 5e-324)
 INFINITIES = (math.inf, -math.inf)
@@ -110,5 +110,5 @@ def table_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def carried(row: dict[str, Any]) -> dict[str, Value]:
-    """What a publication carries."""
+    """The attributes that a publication carries."""
     return {name: value for name, value in row.items() if value is not None}

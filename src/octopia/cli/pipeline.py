@@ -27,7 +27,7 @@ from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Made
+    from octopia.pipeline.jobs import Made, Workspace
 
 
 class Engine(enum.StrEnum):
@@ -165,7 +165,7 @@ def truth(
     with bench(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import TRUTH, find_truth
 
-        count = find_truth(work, folder, by_columns=engine is Engine.SQL)
+        count = find_truth(work, folder, by_sql=engine is Engine.SQL)
     if as_json:
         print_json({"matches": count, "engine": engine.value})
     else:
@@ -191,7 +191,7 @@ def sweep(
     code is 1.
     """
     require_spark()
-    from octopia.playing.runs import read_runs
+    from octopia.workloads.runs import read_runs
 
     described = read_runs(runs)
     with bench(master, remote, storage, ui) as work:
@@ -302,7 +302,7 @@ def pipeline(
     The sweep has one run per --algorithm, which may be repeated.
     """
     require_spark()
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
     spec = WorkloadSpec(tree, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
     with bench(master, remote, storage, ui) as work:
@@ -333,14 +333,14 @@ def pipeline(
     _judge(summaries)
 
 
-def _make(work: Bench, out: str, spec: WorkloadSpec, bars: str | None, symbols: int, days: int) -> Made:
+def _make(work: Workspace, out: str, spec: WorkloadSpec, bars: str | None, symbols: int, days: int) -> Made:
     from octopia.pipeline.jobs import Market, make_workload
 
     return make_workload(work, out, spec, Market(bars, symbols, days))
 
 
 def _metrics(
-    work: Bench, traces: str, wanted: list[str], csv: str | None, most: int | None
+    work: Workspace, traces: str, wanted: list[str], csv: str | None, most: int | None
 ) -> dict[str, tuple[list[dict[str, Any]], bool]]:
     from octopia.pipeline.jobs import rows_of, write_csv
     from octopia.pipeline.metrics import METRICS

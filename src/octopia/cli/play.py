@@ -29,7 +29,7 @@ from octopia.errors import UsageError
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
 
 @examples(
@@ -63,7 +63,7 @@ def play(
     It writes a trace that `octopia data audit` can check. Brokers for --network run on this machine until the workload
     is played. --profile, --trace-level and --seed are for virtual time.
     """
-    from octopia.playing.runs import RunSpec
+    from octopia.workloads.runs import RunSpec
 
     if speed <= 0:
         raise UsageError(f"expected a speed above 0, got {speed:g}")
@@ -95,7 +95,7 @@ def play(
 
 
 def _simulated(spec: RunSpec, out: Path, show: Callable[[str], None]) -> dict[str, Any]:
-    from octopia.playing.runs import play_into
+    from octopia.workloads.simulated_run import play_into
 
     show("playing in virtual time")
     run = play_into(spec, out)

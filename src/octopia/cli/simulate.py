@@ -33,7 +33,7 @@ from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
-from octopia.trace import JsonLines, Parquet, TraceSink
+from octopia.trace import JSON_LINES_FILE, PARQUET_FILE, RUN_FILE, JsonLines, Parquet, TraceSink
 
 _MOST_ROWS = 40
 
@@ -94,10 +94,10 @@ def _sinks(folder: Path | None, wanted: TraceFormat) -> Iterator[list[TraceSink]
         if folder is not None:
             make_folder(folder)
             if wanted is not TraceFormat.PARQUET:
-                sinks.append(stack.enter_context(JsonLines(folder / "trace.jsonl")))
+                sinks.append(stack.enter_context(JsonLines(folder / JSON_LINES_FILE)))
             # "both" leaves Parquet out if pyarrow is not installed; "parquet" fails then.
             if wanted is TraceFormat.PARQUET or (wanted is TraceFormat.BOTH and importlib.util.find_spec("pyarrow")):
-                sinks.append(stack.enter_context(Parquet(folder / "trace.parquet")))
+                sinks.append(stack.enter_context(Parquet(folder / PARQUET_FILE)))
         yield sinks
 
 
@@ -108,7 +108,7 @@ def _write_manifest(run: Run, folder: Path) -> None:
         "routing": dataclasses.asdict(run.scenario.routing),
         "profile": run.profile.assumptions(),
     }
-    (folder / "run.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    (folder / RUN_FILE).write_text(json.dumps(manifest, indent=2) + "\n")
 
 
 def _judge(run: Run, quiet: bool) -> None:

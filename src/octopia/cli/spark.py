@@ -13,10 +13,10 @@ from rich.console import Console
 
 from octopia.cli.options import make_folder
 from octopia.errors import MissingDependency
-from octopia.pipeline.settings import load_settings
+from octopia.pipeline.configuration import load_settings
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace
 
 _PANEL = "Spark"
 INTERRUPTED = 130
@@ -58,13 +58,13 @@ def prepare_report(out: Path) -> None:
 @contextlib.contextmanager
 def bench(
     master: str | None, remote: str | None, storage: str | None, ui: bool | None, *, small: bool = False
-) -> Iterator[Bench]:
+) -> Iterator[Workspace]:
     """Open a session for the jobs of a block; ``small`` tunes it for small tables."""
     require_spark()
     # Spark takes a second to import, and no other command needs it.
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace
     from octopia.pipeline.progress import Stages
-    from octopia.pipeline.session import open_session
+    from octopia.pipeline.spark_session import open_session
     from octopia.pipeline.storage import Storage
 
     settings = load_settings().with_options(master, remote, storage, ui)
@@ -74,7 +74,7 @@ def bench(
     place.check()
     try:
         with open_session(settings) as spark:
-            yield Bench(spark, place, Stages(spark))
+            yield Workspace(spark, place, Stages(spark))
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print("octopia: stopped; finished work is kept")
         raise typer.Exit(INTERRUPTED) from None

@@ -28,9 +28,9 @@ from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, runni
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
 from octopia.overlay.files import overlay_from_text
-from octopia.playing.provenance import describe_machine
 from octopia.simulator.profiles import Profile
 from octopia.transport.loop import run_loop
+from octopia.workloads.provenance import describe_machine
 
 SYMBOLS = 500
 BATCH = 64

@@ -20,13 +20,13 @@ from typing import Any
 from octopia.errors import UsageError
 from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running
 from octopia.overlay.files import Overlay
-from octopia.playing.files import load_workload
-from octopia.playing.networked import NetworkTrace, Pace, Played, play_on_network
-from octopia.playing.provenance import commit
-from octopia.playing.runs import MANIFEST, TRACE, RunSpec, identity_of, overlay_of
 from octopia.settings import Algorithm
-from octopia.trace import Parquet
+from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.transport.loop import run_loop
+from octopia.workloads.network_run import NetworkTrace, Pace, Played, play_on_network
+from octopia.workloads.provenance import commit
+from octopia.workloads.runs import RunSpec, identity_of, overlay_of
+from octopia.workloads.workload import load_workload
 
 SAMPLE_S = 1.0
 BUSY_PROCESS = 0.9
@@ -99,10 +99,10 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
     overlay = at_free_addresses(dataclasses.replace(overlay_of(spec, workload), routing=spec.routing))
     folder.mkdir(parents=True, exist_ok=True)
     # A folder without a manifest does not count as a finished run, even if this one fails.
-    (folder / MANIFEST).unlink(missing_ok=True)
+    (folder / RUN_FILE).unlink(missing_ok=True)
     brokers = len(overlay.scot.brokers)
     show(f"starting {brokers} brokers")
-    with running(overlay, _processes()) as workers, Parquet(folder / TRACE) as sink:
+    with running(overlay, _processes()) as workers, Parquet(folder / PARQUET_FILE) as sink:
         writer = NetworkTrace(spec.run_id, spec.algorithm.value, [sink])
         meter = _Meter(workers.pids) if sys.platform == "linux" else None
 
@@ -115,7 +115,7 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
         pace = Pace(spec.first, speed)
         played = run_loop(play_on_network(workload, overlay.addresses, writer, pace, on_progress))
         run = _run_of(spec, played, meter.use() if meter is not None else None)
-    (folder / MANIFEST).write_text(json.dumps(_manifest_of(spec, overlay, speed, run), indent=2) + "\n")
+    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, speed, run), indent=2) + "\n")
     return run
 
 

@@ -13,14 +13,14 @@ from octopia.ids import BrokerId
 from octopia.overlay import Scot
 from octopia.overlay.scot import Link
 from octopia.pipeline.spec import WorkloadSpec
-from octopia.playing.files import load_workload
+from octopia.workloads.workload import load_workload
 
 MOST_SLOW_LINKS = 2
 
 
 def host_of_burst(workload: str) -> BrokerId:
     """Return the broker at which the burst of a workload is published."""
-    from octopia.pipeline.publishing import BURST
+    from octopia.pipeline.schedule import BURST
 
     return next(each.broker for each in load_workload(workload).advertisements if each.client == BURST)
 

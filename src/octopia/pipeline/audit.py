@@ -1,16 +1,16 @@
-"""Deliveries against the truth: what is missing, what nobody wanted, and what came more than once.
+"""The audit: deliveries compared with the truth, for missing, unwanted and duplicate ones.
 
-The truth knows every pair of a publication and a subscription that matches, for all publications there are. A run owes
-those pairs whose publication one of its host brokers took: a trace tells so in its ``receive`` rows from clients, at
-every level if a workload was played, and else from level ``hops`` on. What was refused, or never published in this run,
-is not owed. The truth knows no time: the audit is for runs whose subscriptions are all in force before the first
-publication, and stay so.
+The truth has every pair of a publication and a subscription that matches, for all publications of a workload. A run
+owes the pairs whose publication a host broker accepted. Those are the ``receive`` rows from clients, which a trace has
+at every level if a workload was run, and otherwise from level ``hops`` on. Publications that were refused, or not
+published in this run, are not owed. The truth ignores time: the audit is for runs whose subscriptions are all active
+before the first publication, and stay active.
 
-A pair may have two faults: what was delivered twice and not owed is ``unwanted`` and ``duplicate``.
+A pair may have two faults: one that was delivered twice and not owed is ``unwanted`` and ``duplicate``.
 
-To compare every pair takes sorting all of them. So large audits first add up, for each publication of a run, a hash of
-every subscription that is owed and of every one that was delivered (``doubtful``): where count and sums are the same,
-nothing can be wrong but by a chance of one in 2**64. Only the other publications are compared pair by pair.
+Comparing every pair requires sorting them all. So large audits first add up, per publication of a run, a hash of every
+subscription that is owed and of every one that was delivered (``doubtful``). If counts and sums agree, the chance of a
+fault is one in 2**64. Only the other publications are compared pair by pair.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNWANTED = "unwanted"
 DUPLICATE = "duplicate"
 
 _PAIR = ["publication", "subscription", "run_id"]
-"""What a delivery is known by; numbers go first, since joins sort by the first column that tells rows apart."""
+"""The key of a delivery; numbers come first, since they make sorting for joins faster."""
 _PUBLICATION = ["publication", "run_id"]
 _SUMS = ["count", "low", "high"]
 _HALF = 2**32 - 1
@@ -45,8 +45,8 @@ _NO_FAULTS = Row(missing=0, unwanted=0, duplicates=0)
 
 
 def doubtful(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return the publications, by run, for which other subscriptions were owed than those that were delivered."""
-    owed = _taken(trace).join(_sums(truth, "publication"), on="publication", how="left")
+    """Return the publications, by run, whose deliveries differ from those that were owed."""
+    owed = _accepted(trace).join(_sums(truth, "publication"), on="publication", how="left")
     delivered = _sums(_numbered(trace, subscriptions), *_PUBLICATION)
     both = owed.alias("owed").join(delivered.alias("delivered"), on=_PUBLICATION, how="full_outer")
     differs = [
@@ -56,21 +56,20 @@ def doubtful(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame) -> Da
 
 
 def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame, *, only: DataFrame | None = None) -> DataFrame:
-    """Compare deliveries (rows of TRACE) with the truth (MATCHES, each pair once); the schema is FAULTS.
+    """Return the faults (``FAULTS``) of a trace (``TRACE``) against the truth (``MATCHES``, each pair once).
 
-    ``subscriptions`` (ISSUED) tells which number a subscription of the trace has. One that is not in there has none:
-    what it got is unwanted, and its number is null. ``copies`` is how often a pair was delivered. Whether the
-    trace tells what is owed is for ``activity`` to find out. With ``only``, see ``doubtful``, other publications are
-    left out.
+    ``subscriptions`` (``ISSUED``) maps the ids in the trace to numbers. Deliveries to an id that is not in it are
+    unwanted, and their number is null. ``copies`` is the number of times that a pair was delivered. ``activity`` checks
+    that the trace has what is owed. With ``only`` (see ``doubtful``), other publications are left out.
     """
-    owed = truth.join(_taken(trace), on="publication", how="inner")
+    owed = truth.join(_accepted(trace), on="publication", how="inner")
     delivered = _numbered(trace, subscriptions)
     if only is not None:
         owed = owed.join(only, on=_PUBLICATION, how="left_semi")
         delivered = delivered.join(only, on=_PUBLICATION, how="left_semi")
-    # A full outer join is an anti-join both ways, in one pass over both sides.
+    # A full outer join is an anti-join in both directions, in one pass.
     compared = owed.select(*_PAIR, F.lit(True).alias("is_owed")).join(
-        # Counted, rows are already where the join wants them.
+        # After grouping, rows are already partitioned for the join.
         delivered.groupBy(*_PAIR).agg(F.count("*").alias("copies")),
         on=_PAIR,
         how="full_outer",
@@ -91,12 +90,12 @@ def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame, *, only:
 
 
 def activity(trace: DataFrame) -> list[Row]:
-    """Count what each run did: publications that host brokers took, deliveries, and refusals.
+    """Return, per run, the numbers of publications that host brokers accepted, of deliveries, and of refusals.
 
-    A trace that tells of deliveries, but not of what was published, is refused.
+    Raise an error for a trace that has deliveries but no accepted publications.
     """
     counted = trace.groupBy("run_id", "algorithm").agg(
-        F.count_distinct(F.when(_is_taken(), F.col("publication"))).alias("publications"),
+        F.count_distinct(F.when(_is_accepted(), F.col("publication"))).alias("publications"),
         F.count_if(_is_delivery()).alias("deliveries"),
         F.count_if(_is_refusal()).alias("refused"),
     )
@@ -104,18 +103,18 @@ def activity(trace: DataFrame) -> list[Row]:
     silent = [run["run_id"] for run in done if run["deliveries"] and not run["publications"]]
     if silent:
         raise InvalidData(
-            f"expected the publications that host brokers took in the trace of {', '.join(silent[:_NAMED_IN_ERRORS])}, "
+            f"expected publications that host brokers accepted in the trace of {', '.join(silent[:_NAMED_IN_ERRORS])}, "
             "got deliveries only: was it traced at level hops or all?"
         )
     return done
 
 
 def summary(done: Sequence[Row], faults: DataFrame) -> list[dict[str, Any]]:
-    """Put what each run did (see ``activity``) beside the faults that ``audit`` found in it.
+    """Return, per run, its activity (see ``activity``) and the numbers of faults that ``audit`` found.
 
-    ``publications`` were taken by host brokers, and ``refused`` were not; ``duplicates`` are copies beyond the first.
-    So ``deliveries`` are ``owed - missing + unwanted + duplicates``. Persist the faults, or write them, before they are
-    counted: otherwise the audit is done again.
+    ``publications`` were accepted by host brokers, ``refused`` were not; ``duplicates`` are copies beyond the first.
+    So ``deliveries`` equals ``owed - missing + unwanted + duplicates``. Persist or write the faults before this call,
+    or they are computed again.
     """
     kind = F.col("fault")
     wrong = faults.groupBy("run_id").agg(
@@ -141,13 +140,13 @@ def _summary(run: Row, wrong: Row) -> dict[str, Any]:
     }
 
 
-def _taken(trace: DataFrame) -> DataFrame:
-    """Return the publications that host brokers took, by run."""
-    return trace.filter(_is_taken()).select(*_PUBLICATION).distinct()
+def _accepted(trace: DataFrame) -> DataFrame:
+    """Return the publications that host brokers accepted, by run."""
+    return trace.filter(_is_accepted()).select(*_PUBLICATION).distinct()
 
 
 def _sums(pairs: DataFrame, *by: str) -> DataFrame:
-    """Count subscriptions, and add up the halves of their hashes, which no order changes and no repetition hides."""
+    """Return counts of subscriptions and sums of both halves of their hashes, which do not depend on order."""
     hashed = F.xxhash64("subscription")
     return pairs.groupBy(*by).agg(
         F.count("*").alias("count"),
@@ -157,9 +156,9 @@ def _sums(pairs: DataFrame, *by: str) -> DataFrame:
 
 
 def _numbered(trace: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return the deliveries of a trace, with the numbers of subscriptions."""
+    """Return the deliveries of a trace with the numbers of their subscriptions."""
     numbers = subscriptions.select(F.col("id").alias("name"), F.col("number"))
-    # Subscriptions that have no number must still be told apart. A number below 0 made of the name will do.
+    # A negative number, made from the name, distinguishes subscriptions without a number.
     stand_in = -1 - F.pmod(F.xxhash64("name"), F.lit(_STAND_INS))
     return (
         trace.filter(_is_delivery())
@@ -169,7 +168,7 @@ def _numbered(trace: DataFrame, subscriptions: DataFrame) -> DataFrame:
     )
 
 
-def _is_taken() -> Column:
+def _is_accepted() -> Column:
     return (
         (F.col("event") == Event.RECEIVE.value)
         & (F.col("kind") == MessageKind.PUBLICATION.value)

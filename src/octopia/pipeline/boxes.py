@@ -1,11 +1,11 @@
-"""Boxes: what advertisements and subscriptions of a workload ask for, a range of every attribute.
+"""Boxes: the filters of generated advertisements and subscriptions, with a range for every attribute.
 
-No Spark here: arrays and rows in, filters out. A *box* has a range for each number, and for the symbol a range or a
-list.
+A *box* has a range for each number, and a range or a list for the symbol. This module uses no Spark: arrays and rows
+in, filters out.
 
-A box of a wanted selectivity is found in *rank space*. Every attribute of a pool of publications is replaced by its
-rank; around an anchor, the k nearest by the largest difference of ranks are taken, and the box around those holds no
-others, but for ties. So the share of the pool inside is known in advance, however the attributes hang together.
+A box with a given selectivity is found in *rank space*. Every attribute of a pool of publications is replaced by its
+rank. The box encloses the k publications nearest to an anchor, by the largest difference of ranks, and no others except
+ties. So the share of the pool inside is known in advance, however the attributes are correlated.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from octopia.content import Disjunction, Filter, Operator, Predicate, format_fil
 SYMBOL = "symbol"
 _ATTEMPTS = 4
 _CLOSE_ENOUGH = 1.05
-"""A box with this many times the wanted publications in it, because of ties, is good enough."""
+"""A box may hold up to this many times the wanted publications, because of ties."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Box:
-    """Ranges of numbers, both ends inclusive, and the symbols: a list, or the first and the last of a range."""
+    """Ranges of numbers, with both bounds included, and the symbols: a list, or the first and last of a range."""
 
     ranges: Mapping[str, tuple[Any, Any]]
     symbols: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Box:
     last_symbol: str = ""
 
     def predicates(self) -> tuple[Predicate, ...]:
-        """Return what it asks, the symbol first."""
+        """Return the predicates of the box, the symbol first."""
         numbers = [Predicate(name, Operator.BETWEEN, bounds) for name, bounds in self.ranges.items()]
         return (self._symbol(), *numbers)
 
@@ -48,12 +48,12 @@ class Box:
 
 
 def filter_text(*boxes: Box) -> str:
-    """Return the text of a filter that takes what is in any of the boxes."""
+    """Return the text of a filter that matches publications inside any of the boxes."""
     return format_filter(Disjunction(tuple(Filter(each.predicates()) for each in boxes)))
 
 
 def hull(boxes: Sequence[Box]) -> Box:
-    """Return the smallest box with a list of symbols around boxes that have one."""
+    """Return the smallest box that contains boxes with lists of symbols."""
     names = boxes[0].ranges
     ranges = {
         name: (min(each.ranges[name][0] for each in boxes), max(each.ranges[name][1] for each in boxes))
@@ -63,7 +63,7 @@ def hull(boxes: Sequence[Box]) -> Box:
 
 
 class RankSpace:
-    """A pool of publications, each attribute with its rank."""
+    """A pool of publications, with the rank of every attribute."""
 
     def __init__(self, pool: pyarrow.Table):
         self.size = pool.num_rows
@@ -71,10 +71,10 @@ class RankSpace:
         self._ranks = numpy.stack([_ranks(each) for each in self._columns.values()])
 
     def box(self, anchor: int, wanted: int) -> Box:
-        """Return a box around the publication number ``anchor`` with about as many of the pool in it as wanted."""
+        """Return a box around publication ``anchor`` that holds about ``wanted`` publications of the pool."""
         wanted = max(1, min(wanted, self.size))
         distance = numpy.abs(self._ranks - self._ranks[:, anchor : anchor + 1]).max(axis=0)
-        # No two keys are equal, so that it is clear which of several equally near ones are taken.
+        # Distinct keys make the choice among equally near publications deterministic.
         keys = distance.astype(numpy.int64) * self.size + numpy.arange(self.size)
         taken = wanted
         for _ in range(_ATTEMPTS):
@@ -101,13 +101,13 @@ def _values(column: pyarrow.ChunkedArray) -> numpy.ndarray[Any, Any]:
 
 
 def _ranks(values: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """Return for each value how many are smaller."""
+    """Return, for each value, the number of smaller values."""
     _distinct, positions, counts = numpy.unique(values, return_inverse=True, return_counts=True)
     before = numpy.cumsum(counts) - counts
     return before[positions].astype(numpy.int32)
 
 
 def _bounds(values: numpy.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """Return the least and the greatest value as Python has them, since predicates take no others."""
+    """Return the least and the greatest value as Python objects, as predicates require."""
     low, high = values.min(), values.max()
     return (low, high) if isinstance(low, str) else (low.item(), high.item())

@@ -1,12 +1,12 @@
-"""Bars from files of others: Yahoo-style CSV or Parquet.
+"""Ingestion of bars from Yahoo-style CSV or Parquet files.
 
-A path names a file, a folder or a glob; what it finds ends in .csv (perhaps compressed) or .parquet, and other files in
-a folder are left alone. Columns are found by their names, in any case and order: date, open, high, low, close, volume,
-and symbol, ticker or name; further ones are ignored. CSV files of one folder may differ in their columns, and one that
-has no symbol in its columns has it in its name (AAPL.csv).
+A path names a file, a folder or a glob. Files end in .csv (perhaps compressed) or .parquet; other files in a folder are
+ignored. Columns are identified by name, in any case and order: date, open, high, low, close, volume, and symbol, ticker
+or name; other columns are ignored. CSV files in one folder may have different columns. A file without a column of
+symbols has the symbol in its name (AAPL.csv).
 
-Nothing is guessed and nothing is lost: what is not a number by its type is read as text first, and a row becomes either
-a bar or a reject with the first reason that applies:
+Nothing is guessed or dropped: columns that are not numeric are read as text, and a row becomes either a bar or a reject
+with the first reason that applies:
 
 - ``malformed row: too few or too many fields``
 - ``C is missing``: empty, or the word null that Yahoo writes
@@ -15,11 +15,11 @@ a bar or a reject with the first reason that applies:
 - ``volume is not a whole number``, ``volume is negative``, ``volume is too large``
 - ``high is below low``, ``open lies outside low to high``, ``close lies outside low to high``: the last two by more
   than half a cent, since less is rounding. Real data has such rows (12 of 619,040 in five years of the S&P 500), off by
-  10 cents to 17 dollars: a bar that contradicts itself is wrong somewhere, and nobody can tell where.
-- ``repeats the symbol and date of another row``: of several bars of a symbol and day, the one with most volume stays (a
-  day that was not over has less); among equals the greatest prices decide, so that it is the same one in every run.
+  10 cents to 17 dollars. Such a bar is wrong somewhere, but it does not show where.
+- ``repeats the symbol and date of another row``: of several bars of a symbol and day, the one with the largest volume
+  is kept (an unfinished day has less). Among equal volumes the greatest prices decide, so every run keeps the same bar.
 
-Blank lines are no rows. A CSV file is read by one task, however large it is, since a quoted field may hold lines.
+Blank lines are ignored. One task reads a whole CSV file, since a quoted field may contain line breaks.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from pyspark.sql.types import DecimalType, DoubleType, IntegralType, StringType,
 
 from octopia.errors import InvalidData
 from octopia.pipeline.schemas import BARS, PRICES, REJECTS
-from octopia.pipeline.session import SPARK_ERRORS
-from octopia.playing.files import absolute, first_line
+from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.sql_conditions import quoted
+from octopia.workloads.arrow import absolute
 
 SYMBOL_NAMES = ("symbol", "ticker", "name")
-"""The names of a column of symbols; the first that is there counts, as a name may be that of the company."""
+"""The possible names of the column of symbols, by precedence: ``name`` may be the name of the company."""
 HALF_A_CENT = 0.005
 _WANTED = tuple(name for name in BARS.names if name != "symbol")
 _NUMBERS = (*PRICES, "volume")
 _TOO_LARGE = 2.0**63
 _EXACT = (DoubleType, IntegralType, DecimalType)
-"""Types whose values need no detour through a text."""
+"""Types that convert to numbers directly, without text."""
 
 _CSV = re.compile(r"\.csv(\.(gz|bz2|zst))?$", re.IGNORECASE)
 _PARQUET = re.compile(r"\.parquet$", re.IGNORECASE)
@@ -53,7 +54,7 @@ _EXTENSION = r"(?i)\.csv(\.\w+)?$"
 _DATE = r"^(\d{4}-\d{2}-\d{2})([ T]\d{2}:\d{2}.*)?$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$|^nan$"
 _BLANKS = " \t\r\n\ufeff"
-_AS_IT_WAS = {
+_VERBATIM = {
     "escape": '"',
     "emptyValue": "",
     "ignoreLeadingWhiteSpace": "false",
@@ -63,15 +64,15 @@ _MALFORMED, _SOURCE = "malformed", "source"
 
 
 def read_rows(spark: SparkSession, path: str) -> DataFrame:
-    """Return all rows of a file, a folder or a glob, each with the reason why it is no bar, or null.
+    """Return all rows of a file, a folder or a glob, each with the reason for its rejection, or null.
 
-    ``bars_of`` and ``rejects_of`` part them. Persist them for that, or else they are read and judged twice.
+    ``bars_of`` and ``rejects_of`` split them. Persist the rows before, or they are read and checked twice.
     """
     try:
         rows = _read_csv(spark, path) if _is_csv(spark, path) else _read_parquet(spark, path)
     except SPARK_ERRORS as error:
-        raise InvalidData(f"expected CSV or Parquet files at {path}, got: {first_line(error)}") from error
-    return rows.transform(_parsed).transform(_judged).transform(_without_repeats)
+        raise InvalidData(f"expected CSV or Parquet files at {path}, got: {spark_message(error)}") from error
+    return rows.transform(_parsed).transform(_checked).transform(_without_repeats)
 
 
 def bars_of(rows: DataFrame) -> DataFrame:
@@ -80,11 +81,11 @@ def bars_of(rows: DataFrame) -> DataFrame:
 
 
 def rejects_of(rows: DataFrame) -> DataFrame:
-    """Return the rows that are no bars (``REJECTS``)."""
+    """Return the rejected rows (``REJECTS``)."""
     return rows.where(F.col("reason").isNotNull()).select(*REJECTS.names)
 
 
-# From files to rows of source, content, malformed, and the seven values as they are given.
+# From files to rows of source, content, malformed, and the seven unparsed values.
 
 
 def _is_csv(spark: SparkSession, path: str) -> bool:
@@ -92,7 +93,7 @@ def _is_csv(spark: SparkSession, path: str) -> bool:
     has_csv, has_parquet = any(map(_CSV.search, files)), any(map(_PARQUET.search, files))
     if has_csv and has_parquet:
         raise InvalidData(
-            f"expected CSV or Parquet files at {path}, got both: choose some by a glob such as {path}/*.csv"
+            f"expected CSV or Parquet files at {path}, got both: choose one kind with a glob such as {path}/*.csv"
         )
     if not has_csv and not has_parquet:
         got = ", ".join(sorted(each.rsplit("/", 1)[-1] for each in files)[:3]) or "no files"
@@ -103,21 +104,20 @@ def _is_csv(spark: SparkSession, path: str) -> bool:
 def _read_parquet(spark: SparkSession, path: str) -> DataFrame:
     frame = spark.read.option("pathGlobFilter", _PARQUET_GLOB).parquet(absolute(path))
     names = frame.columns
-    places = _places(names, path)
-    if "symbol" not in places:
+    columns = _columns_of(names, path)
+    if "symbol" not in columns:
         raise _missing(["symbol"], names, path)
-    # A float is 15.07 as a text, and 15.069999694824219 as a double.
-    columns = [F.col(_quoted(field.name)) for field in frame.schema]
+    # A 32-bit float of 15.07 is 15.07 as text, but 15.069999694824219 as a double.
     typed = [
         column if isinstance(field.dataType, _EXACT) else column.cast("string")
-        for column, field in zip(columns, frame.schema, strict=True)
+        for column, field in ((F.col(quoted(field.name)), field) for field in frame.schema)
     ]
     rows = frame.select(*typed, F.lit(None).cast("string"), _file_name())
-    return _values(rows.toDF(*_numbered(names), _MALFORMED, _SOURCE), places)
+    return _values(rows.toDF(*_numbered(names), _MALFORMED, _SOURCE), columns)
 
 
 def _read_csv(spark: SparkSession, path: str) -> DataFrame:
-    """Read the files of each header apart, since Spark tells columns of CSV files by their order alone."""
+    """Return the rows of CSV files; those of each header are read separately, since Spark ignores column names."""
     files_by_header: dict[tuple[str, ...], list[str]] = {}
     for file, header in _headers(spark, path):
         files_by_header.setdefault(tuple(next(csv.reader([header]))), []).append(file)
@@ -131,7 +131,7 @@ def _read_csv(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _headers(spark: SparkSession, path: str) -> list[tuple[str, str]]:
-    """Return the first line that is not blank of each CSV file."""
+    """Return the first non-blank line of each CSV file."""
     lines = spark.read.text(absolute(path)).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("start"),
@@ -144,38 +144,38 @@ def _headers(spark: SparkSession, path: str) -> list[tuple[str, str]]:
 
 def _read_csv_files(spark: SparkSession, path: str, header: Sequence[str], files: Sequence[str]) -> DataFrame:
     names = [name.strip(_BLANKS) for name in header]
-    places = _places(names, files[0])
+    columns = _columns_of(names, files[0])
     reader = spark.read.options(
         header=True,
         multiLine=True,
         escape='"',
         mode="PERMISSIVE",
         columnNameOfCorruptRecord=_MALFORMED,
-        columnPruning=False,  # or else rows with too many fields pass where not all fields are asked for
+        columnPruning=False,  # with pruning, rows with too many fields may pass as valid
     )
     texts = StructType([StructField(name, StringType()) for name in (*_numbered(names), _MALFORMED)])
     frame = reader.schema(texts).csv(absolute(path)).where(F.col("_metadata.file_path").isin(*files))
     rows = frame.select(*texts.names, _file_name().alias(_SOURCE))
-    # Spark takes a line of blanks for a row with too few fields.
-    return _values(rows.where(F.col(_MALFORMED).isNull() | (F.trim(_MALFORMED, F.lit(_BLANKS)) != "")), places)
+    # Spark reads a line of blanks as a row with too few fields.
+    return _values(rows.where(F.col(_MALFORMED).isNull() | (F.trim(_MALFORMED, F.lit(_BLANKS)) != "")), columns)
 
 
 def _file_name() -> Column:
-    """Spark has the name as in a URI; a plus sign is itself there, not a blank as in a query."""
+    """Return the file name, decoded from a URI, in which a plus sign stands for itself."""
     return F.url_decode(F.regexp_replace("_metadata.file_name", r"\+", "%2B"))
 
 
-def _values(rows: DataFrame, places: dict[str, str]) -> DataFrame:
-    """Name the values of rows whose columns are numbered, and keep each row as one text."""
+def _values(rows: DataFrame, columns: dict[str, str]) -> DataFrame:
+    """Rename numbered columns to the values that they hold, and add the whole row as one text."""
     numbered = [name for name in rows.columns if name not in (_MALFORMED, _SOURCE)]
-    content = F.coalesce(F.col(_MALFORMED), F.to_csv(F.struct(*numbered), _AS_IT_WAS))
-    symbol = F.col(places["symbol"]) if "symbol" in places else F.regexp_replace(_SOURCE, _EXTENSION, "")
-    values = [F.col(places[name]).alias(name) for name in _WANTED]
+    content = F.coalesce(F.col(_MALFORMED), F.to_csv(F.struct(*numbered), _VERBATIM))
+    symbol = F.col(columns["symbol"]) if "symbol" in columns else F.regexp_replace(_SOURCE, _EXTENSION, "")
+    values = [F.col(columns[name]).alias(name) for name in _WANTED]
     return rows.select(_SOURCE, content.alias("content"), _MALFORMED, symbol.alias("symbol"), *values)
 
 
-def _places(names: Sequence[str], where: str) -> dict[str, str]:
-    """Return the numbered column of each value; that of the symbol only if there is one."""
+def _columns_of(names: Sequence[str], where: str) -> dict[str, str]:
+    """Return the numbered column of each value, and of the symbol if there is one."""
     lowered = [name.lower() for name in names]
     missing = [name for name in _WANTED if name not in lowered]
     if missing:
@@ -200,15 +200,11 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return [f"c{number}" for number in range(len(names))]
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 # From rows to bars and reasons.
 
 
 def _parsed(rows: DataFrame) -> DataFrame:
-    """Add values in their own types, null where they cannot be read; what was given stays, as ``given_X``."""
+    """Add typed values, null where they cannot be parsed; the unparsed values stay as ``given_X``."""
     is_text = {field.name: isinstance(field.dataType, StringType) for field in rows.schema}
     given = [(_text(name) if is_text[name] else F.col(name)).alias(f"given_{name}") for name in BARS.names]
     return rows.select(_SOURCE, "content", _MALFORMED, *given).select(
@@ -229,8 +225,8 @@ def _number(name: str, is_text: bool) -> Column:
     return F.when(given.rlike(_NUMBER), given.try_cast("double")) if is_text else given.cast("double")
 
 
-def _judged(rows: DataFrame) -> DataFrame:
-    """Add the reason for which a row is no bar, null if there is none; the volume becomes a whole number."""
+def _checked(rows: DataFrame) -> DataFrame:
+    """Add the reason for rejecting a row, or null; the volume becomes a whole number."""
     reasons = [F.when(condition, F.lit(reason)) for condition, reason in _objections()]
     exact = F.coalesce(F.col("given_volume").try_cast("bigint"), F.col("volume").try_cast("bigint"))
     return rows.select(
@@ -259,7 +255,7 @@ def _objections() -> list[tuple[Column, str]]:
 
 
 def _without_repeats(rows: DataFrame) -> DataFrame:
-    """Object to all but one of the rows of a symbol and day; rows that have a reason already do not count."""
+    """Reject all but one of the valid rows of a symbol and day."""
     order = [F.col(name).desc() for name in ("volume", *reversed(PRICES))]
     same = Window.partitionBy("symbol", "date", F.col("reason").isNull()).orderBy(*order, _SOURCE)
     is_repeat = F.col("reason").isNull() & (F.row_number().over(same) > 1)

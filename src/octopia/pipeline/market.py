@@ -1,9 +1,8 @@
-"""A made-up stock market, for those who have no data at hand.
+"""A synthetic stock market, for use without real data.
 
-Every symbol has a level, a risk and a share in what the whole market does; returns are calm on most days and wild on a
-few, on which also more is traded. The rows of a symbol depend on the seed and on the number of the symbol alone: not on
-partitions or cores, and not on how many symbols and days there are, so that a small market is the beginning of a large
-one.
+Every symbol has a price level, a risk and a correlation with the whole market. Returns are calm on most days and wild
+on a few, with a larger volume. The rows of a symbol depend on the seed and on the number of the symbol alone: not on
+partitions or cores, and not on the numbers of symbols and days. So a small market is the beginning of a large one.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from octopia.errors import UsageError
 from octopia.pipeline.schemas import BARS
 
 FIRST_DAY = np.datetime64("2013-02-08")
-"""The first day of the market; it is open on weekdays."""
+"""The first day of the market, which is open on weekdays."""
 MOST_DAYS = 20_000
 _LETTERS = string.ascii_uppercase
 _OF_THREE, _OF_FOUR = len(_LETTERS) ** 3, len(_LETTERS) ** 4
 MOST_SYMBOLS = _OF_THREE + _OF_FOUR
-"""As many as have a name of three or four letters."""
+"""The number of names with three or four letters."""
 _STRIDE = 7919
-"""Prime, so that walking over the names by it meets each of them once, and neighbours do not look alike."""
+"""A prime: steps of this size visit every name once, and consecutive names look different."""
 
 _MEDIAN_PRICE, _MEDIAN_VOLUME = 60.0, 2_000_000.0
 _MARKET_RISK, _OWN_RISK, _DRIFT = 0.007, 0.011, 0.0003
 _WILDNESS = 0.45
-"""How much risk itself varies from day to day; this is what makes the tails fat."""
+"""The variation of risk itself from day to day, which makes the tails fat."""
 _OVERNIGHT = 0.3
-"""The share of a day's return that has come about before the market opens."""
+"""The share of a day's return that accrues before the market opens."""
 _LOWEST_PRICE = 0.01
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 
 def synthetic_bars(spark: SparkSession, *, symbols: int = 500, days: int = 1000, seed: int = 0) -> DataFrame:
-    """Return one bar a symbol and weekday, in the schema ``BARS``; the same seed gives the same rows."""
+    """Return one bar per symbol and weekday (``BARS``); the same seed gives the same rows."""
     _check("symbols", symbols, 1, MOST_SYMBOLS)
     _check("days", days, 1, MOST_DAYS)
     _check("seed", seed, 0, 2**63 - 1)
@@ -57,14 +56,14 @@ def synthetic_bars(spark: SparkSession, *, symbols: int = 500, days: int = 1000,
 
 
 def symbol_of(number: int) -> str:
-    """Return the name of a symbol: three letters, or four once those have run out."""
+    """Return the name of a symbol: three letters, or four once those are used up."""
     width, count = (3, _OF_THREE) if number < _OF_THREE else (4, _OF_FOUR)
     place = (number if width == 3 else number - _OF_THREE) * _STRIDE % count
     return "".join(_LETTERS[place // len(_LETTERS) ** position % len(_LETTERS)] for position in reversed(range(width)))
 
 
 def market_returns(days: int, seed: int) -> Numbers:
-    """Return what the whole market does on each day, as logarithms."""
+    """Return the logarithmic return of the whole market on each day."""
     draws = np.random.default_rng([seed]).standard_normal((days, 2))
     return _MARKET_RISK * _fat_tailed(draws[:, 0], draws[:, 1])
 
@@ -89,7 +88,7 @@ def bars_of_symbol(number: int, market: Numbers, seed: int) -> pyarrow.RecordBat
 
 
 def _prices(start: float, returns: Numbers, draws: Numbers) -> list[Numbers]:
-    """Return open, high, low and close, in cents: the day's extremes lie beyond what it opens and closes with."""
+    """Return open, high, low and close, rounded to cents; high and low enclose open and close."""
     close = np.log(start) + np.cumsum(returns)
     opened = close - (1 - _OVERNIGHT) * returns + 0.002 * draws[:, 0]
     high = np.maximum(opened, close) + 0.006 * np.abs(draws[:, 1])
@@ -98,7 +97,7 @@ def _prices(start: float, returns: Numbers, draws: Numbers) -> list[Numbers]:
 
 
 def _fat_tailed(draws: Numbers, moods: Numbers) -> Numbers:
-    """Return draws whose spread is itself drawn; their variance stays 1."""
+    """Return draws whose spread is itself random; their variance stays 1."""
     spread: Numbers = np.exp(_WILDNESS * moods - _WILDNESS**2)
     return draws * spread
 

@@ -1,12 +1,12 @@
-"""From traces to the tables behind the figures of the paper's section "Evaluation".
+"""Metrics of traces: the tables behind the figures of the paper's section "Evaluation".
 
-Each function takes rows of ``TRACE``, of one run or of many, and returns one table with a row or more for each run.
-They need a trace of level ``hops``, or ``all`` for sizes of tables and lengths of queues; delays of publications come
-from any level. Nothing is sorted. ``METRICS`` names them all for the command line.
+Each function takes rows of ``TRACE``, of one or more runs, and returns an unsorted table with at least one row per run.
+Most need a trace of level ``hops``, or ``all`` for table sizes and queue lengths; delays of publications work with any
+level. ``METRICS`` lists them for the command line.
 
-Times are rounded to nanoseconds, in which virtual time is counted: sums of floats that Spark adds in another order
-agree to that. Percentiles and medians are values that occur, the smallest with at least that share of all at or below
-it. Above 10,000 values they are approximate: at most one value in 10,000 away from their place.
+Times are rounded to nanoseconds, the unit of virtual time, so results do not depend on the order in which Spark adds
+floats. Percentiles and medians are values that occur: the smallest one with at least that share of all values at or
+below it. Above 10,000 values they are approximate, with a rank error of at most 1 in 10,000.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from octopia.ids import LinkKind
 from octopia.protocol import MessageKind
 
 CALM_MS = 1000.0
-"""What the paper takes for a short delay."""
+"""The upper limit of what the paper calls a short delay."""
 GROUP = 5000
-"""So many deliveries are one point of the paper's Figs. 17-20."""
+"""The number of deliveries per point of the paper's Figs. 17-20."""
 
 _RUN = ("run_id", "algorithm")
 _DECIMALS = 6
@@ -36,20 +36,20 @@ _BUCKET_MS = 100.0
 
 
 def advertisement_delay(trace: DataFrame) -> DataFrame:
-    """How long each advertisement spreads, in ms (Fig. 7)."""
+    """Time to spread each advertisement, in ms (Fig. 7)."""
     return _spreading(trace, MessageKind.ADVERTISEMENT)
 
 
 def subscription_delay(trace: DataFrame) -> DataFrame:
-    """How long each subscription spreads, in ms (Fig. 10)."""
+    """Time to spread each subscription, in ms (Fig. 10)."""
     return _spreading(trace, MessageKind.SUBSCRIPTION)
 
 
 def _spreading(trace: DataFrame, kind: MessageKind) -> DataFrame:
-    """Measure from the moment at which the host broker had a message, which is 0 if nobody else gets it.
+    """Return delays from the moment at which the host broker received a message; 0 if no other broker received it.
 
-    ``delay_ms`` goes to the last time that any broker received it. ``reach_ms`` goes to the moment at which the last
-    broker had it for the first time: copies that come again, as in the floods of TID-based routing, do not count.
+    ``delay_ms`` ends with the last copy that any broker received. ``reach_ms`` ends when the last broker had received
+    its first copy, so repeated copies, as in the floods of TID-based routing, do not count.
     """
     from_client = F.when(F.col("link") == LinkKind.CLIENT.value, F.col("time_ms"))
     times = F.min(from_client).alias("issued"), F.min("time_ms").alias("first"), F.max("time_ms").alias("last")
@@ -74,7 +74,7 @@ def _spreading(trace: DataFrame, kind: MessageKind) -> DataFrame:
 
 
 def publication_delay(trace: DataFrame) -> DataFrame:
-    """How long deliveries took from publisher to subscriber in each run, in ms (Fig. 13)."""
+    """Delay of deliveries from publisher to subscriber per run, in ms (Fig. 13)."""
     shares = (0.5, 0.95, 0.99)
     delay = F.col("delay_ms")
     return (
@@ -99,12 +99,12 @@ def publication_delay(trace: DataFrame) -> DataFrame:
 
 
 def matching_delay(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
-    """How long brokers took to match a publication, in µs (Fig. 14); also ``per`` other columns, such as the link."""
+    """Time to match a publication at a broker, in µs (Fig. 14); also ``per`` other columns, such as the link."""
     return _cost(trace, "match_us", per)
 
 
 def path_selection_delay(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
-    """How long brokers took to choose links, in µs (Fig. 16); also ``per`` other columns, such as the link."""
+    """Time to choose links at a broker, in µs (Fig. 16); also ``per`` other columns, such as the link."""
     return _cost(trace, "select_us", per)
 
 
@@ -126,17 +126,17 @@ def _cost(trace: DataFrame, column: str, per: Sequence[str]) -> DataFrame:
 
 
 def messages(trace: DataFrame) -> DataFrame:
-    """How many messages of each kind went between brokers, a count (Figs. 9, 12 and 15)."""
-    # A row that names no peer is a total, as large runs tell it.
+    """Number of messages between brokers by kind (Figs. 9, 12 and 15)."""
+    # A row without a peer is a total, as in large runs.
     counted = F.when(F.col("peer").isNull(), F.col("value")).otherwise(F.lit(1.0))
     return _of(trace, Event.SEND).groupBy(*_RUN, "kind").agg(F.sum(counted).cast("long").alias("messages"))
 
 
 def table_sizes(trace: DataFrame) -> DataFrame:
-    """How many entries each table of each broker has in the end; a broker that never had one is not in the list.
+    """Number of entries in each table of each broker at the end; tables that never had an entry are not listed.
 
-    A trace does not tell the order of rows of the same moment. Where the last moment has several sizes, a table that
-    was larger before has shrunk to the smallest of them, and any other has grown to the largest.
+    Rows with the same time have no order. If the last time has several sizes, a table that was larger before has shrunk
+    to the smallest of them, and any other table has grown to the largest.
     """
     table = Window.partitionBy(*_RUN, "broker", "kind").orderBy(F.desc("time_ms"))
     has_shrunk = F.lead("smallest").over(table) >= F.col("largest")
@@ -157,7 +157,7 @@ def table_sizes(trace: DataFrame) -> DataFrame:
 
 
 def mean_table_size(trace: DataFrame, brokers: int) -> DataFrame:
-    """How many entries tables of a kind have in the end: mean and max over all ``brokers`` (Figs. 8 and 11)."""
+    """Number of entries in tables of a kind at the end: mean and max over all ``brokers`` (Figs. 8 and 11)."""
     if brokers < 1:
         raise UsageError(f"expected at least one broker, got {brokers}")
     return (
@@ -171,9 +171,9 @@ def mean_table_size(trace: DataFrame, brokers: int) -> DataFrame:
 
 
 def queue_lengths(trace: DataFrame, window_ms: float = 1000.0) -> DataFrame:
-    """How many publications waited in queues to aLinks and to iLinks, window by window, a count.
+    """Number of publications queued for aLinks and for iLinks, per window of time.
 
-    A length is noted whenever a copy is put into a queue, itself included, or a window of Eq. 3 is found closed.
+    A length is recorded when a copy is enqueued, including that copy, and when a window of Eq. 3 closes.
     """
     if window_ms <= 0:
         raise UsageError(f"expected a window above 0 ms, got {window_ms}")
@@ -184,7 +184,7 @@ def queue_lengths(trace: DataFrame, window_ms: float = 1000.0) -> DataFrame:
 
 
 def mean_queue_length(trace: DataFrame) -> DataFrame:
-    """How many publications waited in a queue: the mean over all links that were used, each by its own mean."""
+    """Number of publications in a queue: the mean of the means of all links that were used."""
     return (
         _queues(trace)
         .groupBy(*_RUN, "broker", "peer")
@@ -202,15 +202,15 @@ def mean_queue_length(trace: DataFrame) -> DataFrame:
 
 
 def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
-    """How long deliveries took, in ms: one row for each ``group`` that arrived one after another (Figs. 17-20).
+    """Delay of deliveries, in ms: one row per ``group`` of deliveries in order of arrival (Figs. 17-20).
 
-    Deliveries of the same moment go by publication.
+    Deliveries at the same time are ordered by publication.
     """
     if group < 1:
         raise UsageError(f"expected groups of at least one delivery, got {group}")
     start, end = F.col("start"), F.col("start") + F.col("copies")
     sequence = F.col("sequence")
-    # A batch at the end of one group may reach into the next, or over several of them.
+    # A batch may extend over several groups.
     inside = F.least(end, (sequence + 1) * group) - F.greatest(start, sequence * group)
     first, last = F.floor(start / group), F.floor((end - 1) / group)
     return (
@@ -230,7 +230,7 @@ def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
 
 
 def _batches(trace: DataFrame) -> DataFrame:
-    """Count deliveries of the same publication at the same moment, which took equally long: they are far fewer."""
+    """Return batches: the deliveries of one publication at one time, with the same delay, are one row."""
     return (
         _deliveries(trace)
         .groupBy(*_RUN, "time_ms", "publication", "published_ms", "delay_ms")
@@ -239,10 +239,10 @@ def _batches(trace: DataFrame) -> DataFrame:
 
 
 def _numbered(batches: DataFrame) -> DataFrame:
-    """Give each batch the position of its first delivery in its run, from 0.
+    """Add the position of the first delivery of each batch in its run, from 0.
 
-    A window over a whole run would be sorted by one task. Here each bucket of time is a window of its own, and its
-    first position is known from how many there are in the buckets before.
+    One task would sort a window over a whole run. Here each bucket of time is a separate window, whose first position
+    is the number of deliveries in earlier buckets.
     """
     bucketed = batches.withColumn("bucket", F.floor(F.col("time_ms") / _BUCKET_MS))
     earlier = Window.partitionBy(*_RUN).orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
@@ -251,7 +251,7 @@ def _numbered(batches: DataFrame) -> DataFrame:
         .agg(F.sum("copies").alias("inside"))
         .select(*_RUN, "bucket", F.coalesce(F.sum("inside").over(earlier), F.lit(0)).alias("of_bucket"))
     )
-    # The bucket goes first, since rows are sorted by all of this, and numbers tell them apart faster than names.
+    # The bucket comes first, since rows are sorted by all these columns, and numbers compare faster than names.
     within = Window.partitionBy("bucket", *_RUN).orderBy("time_ms", "publication", "published_ms")
     before = F.sum("copies").over(within.rowsBetween(Window.unboundedPreceding, -1))
     return (
@@ -262,10 +262,10 @@ def _numbered(batches: DataFrame) -> DataFrame:
 
 
 def time_to_stability(sequence: DataFrame, calm_ms: float = CALM_MS) -> DataFrame:
-    """When the last group of a ``delay_sequence`` above ``calm_ms`` had arrived, in ms from the first publication.
+    """Time from the first publication until the last group of a ``delay_sequence`` above ``calm_ms``, in ms.
 
-    It is 0 where no group was above, and null where the last one still is. The first publication is the earliest of
-    those that were delivered.
+    It is 0 if no group was above, and null if the last group is. The first publication is the earliest one that was
+    delivered.
     """
     is_late = F.col("delay_ms_max") > calm_ms
     never = F.max(F.when(is_late, F.col("sequence"))) == F.max("sequence")
@@ -275,7 +275,7 @@ def time_to_stability(sequence: DataFrame, calm_ms: float = CALM_MS) -> DataFram
 
 
 def stability(trace: DataFrame) -> DataFrame:
-    """When groups of deliveries no longer took above 1,000 ms, in ms from the first publication."""
+    """Time from the first publication until all later groups of deliveries took at most 1,000 ms, in ms."""
     return time_to_stability(delay_sequence(trace))
 
 
@@ -292,7 +292,7 @@ METRICS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "delay_sequence": delay_sequence,
     "time_to_stability": stability,
 }
-"""What can be asked of a trace alone; the first line of each docstring says what it is, and its unit."""
+"""The metrics that need a trace only; the first line of each docstring describes the metric and its unit."""
 
 
 def _of(trace: DataFrame, *events: Event) -> DataFrame:

@@ -1,84 +1,82 @@
-"""How far Spark is, as a bar in the terminal.
+"""Progress of Spark jobs, as a bar in the terminal.
 
-A classic session is asked a few times a second from a thread; a remote one (Spark Connect) reports by itself. Both give
-the tasks that are done of those that are known, for the jobs that run now.
+A thread polls a classic session a few times per second; a remote one (Spark Connect) reports by itself. Both give the
+numbers of completed and known tasks of the running jobs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 POLL_S = 0.2
 
 OnTasks: TypeAlias = Callable[[int, int], None]
-"""Told how many tasks are done, and how many are known."""
+"""Takes the numbers of completed and known tasks."""
+Report: TypeAlias = Callable[[str], None]
+"""Takes a text to show at the end of a line."""
 
 
 class Stages:
-    """Shows one line for each stage of the work: what is done, how far it is, and in the end what came of it."""
+    """Shows one line per stage of the work: its title, its progress, and finally its result."""
 
     def __init__(self, spark: SparkSession, screen: Console | None = None):
         self._spark = spark
         self._screen = screen or Console(stderr=True, highlight=False)
 
     def title(self, text: str) -> None:
-        """Show what the lines that follow belong to."""
+        """Show a title above the lines that follow."""
         self._screen.print(text, style="bold")
 
     @contextlib.contextmanager
-    def stage(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show a line while the block runs; the block may say what came of it."""
-        columns = (
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[outcome]}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self._screen) as progress:
-            line = progress.add_task(title, total=None, outcome="")
-
-            def show(done: int, known: int) -> None:
-                progress.update(line, completed=done, total=known)
-
-            def tell(outcome: str) -> None:
-                progress.update(line, outcome=outcome)
-
-            with watching(self._spark, show):
-                yield tell
-            known = int(progress.tasks[0].total or 1)
-            progress.update(line, completed=known, total=known)
+    def stage(self, title: str) -> Iterator[Report]:
+        """Show a line with a progress bar while the block runs; the block may report its result."""
+        with (
+            self._line(title, BarColumn(bar_width=12), MofNCompleteColumn()) as update,
+            watching(self._spark, lambda done, known: update(completed=done, total=known)),
+        ):
+            yield lambda outcome: update(outcome=outcome)
 
     @contextlib.contextmanager
-    def line(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show a line for work in which Spark has no part; the block may say how far it is."""
+    def line(self, title: str) -> Iterator[Report]:
+        """Show a line for work without Spark; the block may report its progress."""
+        with self._line(title) as update:
+            yield lambda outcome: update(outcome=outcome)
+
+    @contextlib.contextmanager
+    def _line(self, title: str, *bar: ProgressColumn) -> Iterator[Callable[..., None]]:
         columns = (
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
+            *bar,
             TextColumn("{task.fields[outcome]}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=self._screen) as progress:
-            line = progress.add_task(title, total=None, outcome="")
-
-            def tell(outcome: str) -> None:
-                progress.update(line, outcome=outcome)
-
-            yield tell
-            progress.update(line, completed=1, total=1)
+            update = functools.partial(progress.update, progress.add_task(title, total=None, outcome=""))
+            yield update
+            known = int(progress.tasks[0].total or 1)
+            update(completed=known, total=known)
 
 
 @contextlib.contextmanager
 def watching(spark: SparkSession, on_tasks: OnTasks) -> Iterator[None]:
-    """Report the tasks of a session for as long as the block runs."""
+    """Report the tasks of a session while the block runs."""
     if is_remote(spark):
         handler = _remote_handler(on_tasks)
         spark.registerProgressHandler(handler)
@@ -98,7 +96,7 @@ def watching(spark: SparkSession, on_tasks: OnTasks) -> Iterator[None]:
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Whether a session talks to its Spark through Spark Connect."""
+    """Return whether a session uses Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

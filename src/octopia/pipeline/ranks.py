@@ -1,7 +1,7 @@
-"""One attribute of a batch of publications: its distinct values in order, and sets of publications as bits.
+"""Ranks of the values of one attribute in a batch of publications, and sets of publications as bits.
 
-A batch has one bit for each publication. Row ``r`` of an attribute's table of bits has the publications whose value is
-among the ``r`` smallest distinct ones, so that an interval of values is the difference (XOR) of two rows.
+A row of bits has one bit per publication. Row ``r`` of an attribute's table of bits has the publications whose value is
+among the ``r`` smallest distinct ones, so an interval of values is the difference (XOR) of two rows.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from octopia.errors import InvalidData
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-Places: TypeAlias = npt.NDArray[np.intp]
+Positions: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 WORD = np.dtype("<u8")
-"""Bits lie in words of this type: publication ``n`` is bit ``n % 64`` of word ``n // 64``."""
+"""The type of words of bits: publication ``n`` is bit ``n % 64`` of word ``n // 64``."""
 _BITS = 64
 
 
 class Kind(enum.Enum):
-    """The types of columns."""
+    """The type of a column."""
 
     TEXT = "string"
     WHOLE = "int64"
@@ -40,11 +40,11 @@ class Ranked:
     """The distinct values of a column in order, and the rank of each row's value; null has the rank after the last."""
 
     values: Any
-    ranks: Places
+    ranks: Positions
 
     @classmethod
     def of(cls, column: pa.Array, kind: Kind) -> Ranked:
-        """Rank the values of a column."""
+        """Return the ranked values of a column."""
         if kind is Kind.TEXT:
             return cls._of_texts(column)
         present = np.asarray(pc.is_valid(column))
@@ -56,7 +56,7 @@ class Ranked:
 
     @classmethod
     def _of_texts(cls, column: pa.Array) -> Ranked:
-        # Not by NumPy, to which 'a' and 'a' with a null character after it are the same.
+        # Not with NumPy, which ignores null characters at the end of a string.
         encoded = column.cast(pa.string()).dictionary_encode()
         texts: list[str] = encoded.dictionary.to_pylist()
         order = sorted(range(len(texts)), key=texts.__getitem__)
@@ -68,7 +68,7 @@ class Ranked:
 
 
 def kind_of(column: pa.DataType) -> Kind:
-    """Return the kind of a column; one that is all null may be of any."""
+    """Return the kind of a column; a column of the null type counts as text."""
     if pa.types.is_string(column) or pa.types.is_large_string(column) or pa.types.is_null(column):
         return Kind.TEXT
     for kind in (Kind.WHOLE, Kind.DOUBLE, Kind.YES_NO):
@@ -78,11 +78,11 @@ def kind_of(column: pa.DataType) -> Kind:
 
 
 def threshold_bits(ranked: Ranked, spare: int) -> Words:
-    """Return a table whose row ``r`` has what ranks below ``r``, then a row of all, then spare ones."""
+    """Return a table whose row ``r`` has the publications of ranks below ``r``, then a row of all, then spare rows."""
     size, rows = len(ranked.values), len(ranked.ranks)
     bits = np.zeros((size + 2 + spare, words_for(rows)), dtype=WORD)
     present = np.flatnonzero(ranked.ranks < size)
-    # Each row gets the one value with its rank, and then what the rows before it have.
+    # Each row gets the publications of one rank, and then those of all rows before it.
     single = np.left_shift(np.uint64(1), (present % _BITS).astype(WORD))
     np.bitwise_or.at(bits, (ranked.ranks[present] + 1, present // _BITS), single)
     np.bitwise_or.accumulate(bits[: size + 1], axis=0, out=bits[: size + 1])
@@ -91,7 +91,7 @@ def threshold_bits(ranked: Ranked, spare: int) -> Words:
 
 
 def words_for(rows: int) -> int:
-    """Return how many words have a bit for each row."""
+    """Return the number of words with one bit per row."""
     return -(-rows // _BITS)
 
 

@@ -1,14 +1,15 @@
-"""The tables of the pipeline, all in one place.
+"""The schemas of all tables of the pipeline.
 
-A publication, an advertisement and a subscription each have a ``number``, from 0, by which tables of pairs name them.
-``PUBLICATIONS`` has the seven attributes of a bar; other tables of publications may have other attributes: every column
-that is not in ``ABOUT_PUBLICATIONS`` is one, and null where a publication does not carry it.
+Publications, advertisements and subscriptions are numbered from 0; tables of pairs refer to these numbers.
+``PUBLICATIONS`` has the seven attributes of a bar. Other tables of publications may have other attributes: every column
+that is not in ``ABOUT_PUBLICATIONS`` is one. It is null where a publication does not carry the attribute.
 """
 
 from __future__ import annotations
 
 from pyspark.sql.types import (
     BooleanType,
+    DataType,
     DateType,
     DoubleType,
     LongType,
@@ -17,11 +18,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from octopia.playing.files import ABOUT_PUBLICATIONS as ABOUT_PUBLICATIONS
 from octopia.trace import COLUMNS, FLOATS, INTEGERS
+from octopia.workloads import workload
 
 
-def _table(**columns: StringType | LongType | DoubleType | BooleanType | DateType) -> StructType:
+def _table(**columns: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
@@ -29,7 +30,7 @@ TEXT, WHOLE, NUMBER, YES_NO, DATE = StringType(), LongType(), DoubleType(), Bool
 
 PRICES = ("open", "high", "low", "close")
 ATTRIBUTES = ("symbol", "date", *PRICES, "volume")
-"""The seven attributes of a publication about stocks; its date is a number such as 20180207."""
+"""The seven attributes of a publication; its date is a number such as 20180207."""
 
 BARS = _table(symbol=TEXT, date=DATE, open=NUMBER, high=NUMBER, low=NUMBER, close=NUMBER, volume=WHOLE)
 REJECTS = _table(source=TEXT, content=TEXT, reason=TEXT)
@@ -45,10 +46,11 @@ PUBLICATIONS = _table(
     close=NUMBER,
     volume=WHOLE,
 )
-ISSUED = _table(number=WHOLE, id=TEXT, client=TEXT, broker=TEXT, filter=TEXT, is_burst=YES_NO)
-"""Advertisements and subscriptions: what a client at a broker issues; ``id`` is its name in traces."""
+_OF_ARROW = {"int64": WHOLE, "string": TEXT, "bool": YES_NO}
+ISSUED = _table(**{field.name: _OF_ARROW[str(field.type)] for field in workload.ISSUED})
+"""Advertisements and subscriptions; ``id`` is the name of one in traces."""
 MATCHES = _table(publication=WHOLE, subscription=WHOLE)
-"""The truth: pairs of numbers."""
+"""The truth: pairs of the numbers of a publication and a subscription."""
 FAULTS = _table(fault=TEXT, run_id=TEXT, publication=WHOLE, subscription=WHOLE, copies=WHOLE)
-"""What an audit finds: ``missing``, ``unwanted`` or ``duplicate`` deliveries."""
+"""The faults that an audit finds: ``missing``, ``unwanted`` or ``duplicate`` deliveries."""
 TRACE = _table(**{name: WHOLE if name in INTEGERS else NUMBER if name in FLOATS else TEXT for name in COLUMNS})

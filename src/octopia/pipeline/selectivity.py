@@ -1,8 +1,8 @@
-"""How selective the subscriptions of a workload are, measured and not only wanted.
+"""The measured selectivity of a workload's subscriptions.
 
-Two shares are told: of publications, and of publishers (those of which a subscription gets at least one publication).
-At size, every so many subscriptions are measured, against all publications. Of a burst it is asked how many of all
-subscriptions want it, by a few of its publications.
+There are two shares: of publications, and of publishers (those with at least one matching publication). In large
+workloads, every n-th subscription is measured, against all publications. The share of subscriptions that match a burst
+is measured with a few of its publications.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import dataclasses
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from octopia.pipeline.publishing import BURST
+from octopia.pipeline.schedule import BURST
 
 SAMPLE = 400
-"""How many subscriptions are measured, at most."""
+"""The maximum number of subscriptions that are measured."""
 BURST_SAMPLE = 20
-"""How many publications of a burst are looked at."""
+"""The number of publications of a burst that are measured."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Mean shares over the measured subscriptions; ``of_burst`` is the share of subscriptions that want the burst."""
+    """Mean shares over the measured subscriptions; ``of_burst`` is the share of subscriptions that match the burst."""
 
     measured: int
     of_publications: float
@@ -31,17 +31,20 @@ class Selectivity:
 
 
 def sampled(subscriptions: int) -> range:
-    """Return the numbers of every so many subscriptions, so that at most ``SAMPLE`` are left."""
+    """Return the numbers of every n-th subscription, at most ``SAMPLE`` of them."""
     return range(0, subscriptions, max(1, -(-subscriptions // SAMPLE)))
 
 
 def burst_sample(publications: DataFrame) -> DataFrame:
-    """Return a few publications of the burst: they are all alike."""
+    """Return a few publications of the burst; its publications are all alike."""
     return publications.where(F.col("publisher") == BURST).orderBy("number").limit(BURST_SAMPLE)
 
 
 def matched(matches: DataFrame, publications: DataFrame) -> tuple[int, int]:
-    """Return how many pairs match, and how many of publisher and subscription, those of a burst left aside."""
+    """Return the numbers of matching pairs of publication and subscription, and of publisher and subscription.
+
+    Publications of a burst do not count.
+    """
     ordinary = publications.where(F.col("publisher") != BURST).select(F.col("number").alias("publication"), "publisher")
     pairs = (
         matches.join(ordinary, on="publication", how="inner")

@@ -1,6 +1,6 @@
-"""What a workload should be: how many publish and subscribe, how much, and how choosy they are.
+"""The specification of a workload: its overlay, clients, rates and selectivity.
 
-This module needs no Spark, so that commands and experiment files can say what they want without starting one.
+This module needs no Spark, so commands and experiment files can describe a workload without starting it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from octopia.overlay.files import overlay_from_text
 from octopia.overlay.trees import default_clusters
 
 SYMBOLS_EACH = 5
-"""The most symbols that one publisher publishes about."""
+"""The maximum number of symbols of one publisher."""
 SYMBOLS_NAMED = 60
-"""The most symbols that one filter names: the filter language allows 200 tokens, and a burst's filter has two parts."""
+"""The maximum number of symbols in a filter: filters have at most 200 tokens, and a burst's filter has two parts."""
 
 
 class Meaning(enum.StrEnum):
-    """What selectivity is a share of: of all publications, or, as in the paper, of all publishers."""
+    """The meaning of selectivity: a share of all publications or, as in the paper, of all publishers."""
 
     PUBLICATIONS = "publications"
     PUBLISHERS = "publishers"
@@ -30,10 +30,10 @@ class Meaning(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Burst:
-    """A high-rate publisher beside the others.
+    """A high-rate publisher in addition to the others.
 
-    A ``share`` of the subscriptions matches its publications. They are spread over all clusters, so that every cluster
-    is a target, and none is at its host broker.
+    A ``share`` of the subscriptions matches its publications. They are spread over all clusters, so every cluster is a
+    target, and none is at its host broker.
     """
 
     publications: int = 50_000
@@ -44,9 +44,9 @@ class Burst:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """A workload in numbers; ``publications`` are those of each publisher, 0 for one of every bar.
+    """A workload in numbers; ``publications`` is the number per publisher, 0 for one per bar.
 
-    The defaults are the paper's: every publisher sends between 100 and 120 publications a minute.
+    The defaults are the paper's: every publisher sends between 100 and 120 publications per minute.
     """
 
     tree: str = "paper:se"
@@ -62,7 +62,7 @@ class WorkloadSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no workload, and an overlay that cannot be."""
+        """Refuse invalid numbers and overlays."""
         scot = self.scot()
         self._check(self.publishers >= 1, "publishers", "at least 1", self.publishers)
         self._check(self.publications >= 0, "publications of each publisher", "0 or more", self.publications)
@@ -86,35 +86,35 @@ class WorkloadSpec:
             raise UsageError(f"expected {what}: {wanted}, got {got}")
 
     def scot(self) -> Scot:
-        """Return the overlay on whose brokers the clients are placed."""
+        """Return the overlay whose brokers the clients are placed on."""
         return _scot(self.tree, self.clusters)
 
     @property
     def publishers_each(self) -> int:
-        """How many publishers a subscription asks for, where selectivity is a share of publishers."""
+        """The number of publishers that a subscription matches, if selectivity is a share of publishers."""
         return max(1, round(self.selectivity * self.publishers))
 
     @property
     def burst_subscribers(self) -> int:
-        """How many subscriptions match a burst: the share, and one for each cluster at least."""
+        """The number of subscriptions that match a burst: its share, but at least one per cluster."""
         if self.burst is None:
             return 0
         return min(self.subscribers, max(self.scot().clusters, round(self.burst.share * self.subscribers)))
 
     def symbols_each(self, symbols: int) -> int:
-        """Return how many of so many symbols each publisher gets."""
+        """Return the number of symbols per publisher, given the number of all symbols."""
         if symbols < self.publishers:
             raise UsageError(f"expected at least one symbol for each of {self.publishers} publishers, got {symbols}")
         named = SYMBOLS_NAMED // self.publishers_each if self.meaning is Meaning.PUBLISHERS else SYMBOLS_EACH
         return max(1, min(SYMBOLS_EACH, symbols // self.publishers, named))
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return all fields as plain data."""
         return dataclasses.asdict(self)
 
 
 @functools.lru_cache(maxsize=8)
 def _scot(tree: str, clusters: int | None) -> Scot:
-    """Make an overlay once: every subscription asks about it."""
+    """Return an overlay; it is cached, since every subscription needs it."""
     chosen = 4 if clusters is None and default_clusters(tree) is None else clusters
     return overlay_from_text(tree, chosen).scot

@@ -1,8 +1,8 @@
-"""Where tables and small files lie: on this machine, or wherever Spark reads from.
+"""Storage of tables and JSON files, on this machine or on any file system that Spark reads.
 
-A ``Storage`` has a root; names are relative to it unless they are absolute paths or URIs. Tables are Parquet folders,
-which count as written once Spark has marked them so; small files are written beside their place and moved there. So
-whoever reads sees all of a thing, or nothing.
+A ``Storage`` has a root. Names are relative to it unless they are absolute paths or URIs. Tables are Parquet folders,
+which are complete once Spark has marked them. JSON files are written under another name and then renamed. So a reader
+sees a complete table or file, or none.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from octopia.errors import InvalidData, JobFailed, UsageError
-from octopia.pipeline.session import SPARK_ERRORS
-from octopia.playing.files import absolute, count_rows, first_line, locate, read_json
+from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.workloads.arrow import absolute, count_rows, first_line, locate, read_json
 
 _DONE = "_SUCCESS"
 
 
 class Storage:
-    """A place for tables and small files."""
+    """A root folder for tables and JSON files."""
 
     def __init__(self, root: str = ""):
         self.root = root
@@ -36,7 +36,7 @@ class Storage:
         return posixpath.join(self.root, name)
 
     def check(self) -> None:
-        """Refuse a root that is no folder and cannot be one."""
+        """Raise an error if the root is not a folder and cannot be created."""
         system, path = self._locate("")
         if not self.root or system.get_file_info(path).type == fs.FileType.Directory:
             return
@@ -48,50 +48,50 @@ class Storage:
     # Tables.
 
     def write(self, frame: DataFrame, name: str) -> None:
-        """Write a table in place of what was there."""
+        """Write a table, replacing an earlier one."""
         try:
             frame.write.mode("overwrite").parquet(self.absolute(name))
         except SPARK_ERRORS as error:
-            raise JobFailed(f"expected to write the table {self.path(name)}, got: {first_line(error)}") from error
+            raise JobFailed(f"expected to write the table {self.path(name)}, got: {spark_message(error)}") from error
 
     def read(self, spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
-        """Read a table that was written to its end, and check that it has the columns of a schema."""
+        """Return a complete table, with the columns of a schema if one is given."""
         self.require_table(name)
         try:
             frame = spark.read.parquet(self.absolute(name))
         except SPARK_ERRORS as error:
-            raise InvalidData(f"expected a table at {self.path(name)}, got: {first_line(error)}") from error
+            raise InvalidData(f"expected a table at {self.path(name)}, got: {spark_message(error)}") from error
         return frame if schema is None else with_columns_of(schema, frame, self.path(name))
 
     def has_table(self, name: str) -> bool:
-        """Whether a table is there that was written to its end."""
+        """Return whether there is a complete table."""
         return self.exists(posixpath.join(name, _DONE))
 
     def require_table(self, name: str) -> None:
-        """Refuse a table that is not there, or was not written to its end."""
+        """Raise an error if a table is missing or incomplete."""
         if not self.has_table(name):
             raise InvalidData(
                 f"expected a finished table at {self.path(name)}, got none: was it made, and to its end ({_DONE})?"
             )
 
     def count_rows(self, name: str) -> int:
-        """Return how many rows a finished table has, as its files say themselves: no job of Spark is needed."""
+        """Return the number of rows of a complete table, without a Spark job."""
         self.require_table(name)
         return count_rows(self.path(name))
 
-    # Small files.
+    # Files and folders.
 
     def exists(self, name: str) -> bool:
-        """Whether a file or folder is there."""
+        """Return whether a file or folder exists."""
         system, path = self._locate(name)
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Read a small file."""
+        """Return the object in a JSON file."""
         return read_json(self.path(name))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a small file, in one step."""
+        """Write a JSON file atomically."""
         system, path = self._locate(name)
         draft = f"{path}.{secrets.token_hex(4)}.draft"
         try:
@@ -103,7 +103,7 @@ class Storage:
             raise UsageError(f"expected a place to write {self.path(name)}, got: {first_line(error)}") from None
 
     def names_in(self, folder: str) -> list[str]:
-        """Return the names of what lies in a folder, sorted; none if there is no such folder."""
+        """Return the sorted names in a folder; none if there is no such folder."""
         system, path = self._locate(folder)
         try:
             found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -112,35 +112,27 @@ class Storage:
         return sorted(each.base_name for each in found)
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with all that is in it, if it is there."""
+        """Remove a folder and its contents, if it exists."""
         system, path = self._locate(folder)
         if system.get_file_info(path).type == fs.FileType.Directory:
             system.delete_dir(path)
-
-    def move(self, source: str, target: str) -> None:
-        """Give a file or folder another name."""
-        system, path = self._locate(source)
-        try:
-            system.move(path, self._locate(target)[1])
-        except OSError as error:
-            raise UsageError(f"expected to move {self.path(source)}, got: {first_line(error)}") from None
 
     def _locate(self, name: str) -> tuple[fs.FileSystem, str]:
         return locate(self.path(name))
 
     def remove_file(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         system, path = self._locate(name)
         if system.get_file_info(path).type == fs.FileType.File:
             system.delete_file(path)
 
     def absolute(self, name: str) -> str:
-        """Return the full path of a name as every process of this machine understands it."""
+        """Return the absolute path of a name, for use by other processes."""
         return absolute(self.path(name))
 
 
 def with_columns_of(schema: StructType, frame: DataFrame, where: str) -> DataFrame:
-    """Return the columns of a schema, in its order and types; an error names those that are missing."""
+    """Return the columns of a schema, in its order and types; raise an error that names missing ones."""
     missing = [name for name in schema.names if name not in frame.columns]
     if missing:
         raise InvalidData(

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
 from octopia.pipeline import metrics
-from octopia.pipeline.jobs import Bench
-from octopia.pipeline.publishing import BURST
+from octopia.pipeline.jobs import Workspace
+from octopia.pipeline.schedule import BURST
 from octopia.pipeline.traces import read_traces
 
 _RUN = "run_id"
@@ -76,9 +76,9 @@ class BurstSummary:
     delays: tuple[DelayPoint, ...]
 
 
-def summarise_setup(bench: Bench, traces: Sequence[str], brokers: int) -> dict[str, SetupSummary]:
+def summarise_setup(workspace: Workspace, traces: Sequence[str], brokers: int) -> dict[str, SetupSummary]:
     """Summarise advertisements and subscriptions on an overlay with this number of brokers."""
-    trace = read_traces(bench.spark, bench.storage, *traces).persist()
+    trace = read_traces(workspace.spark, workspace.storage, *traces).persist()
     try:
         advertisements = _spread(metrics.advertisement_delay(trace))
         subscriptions = _spread(metrics.subscription_delay(trace))
@@ -94,14 +94,14 @@ def summarise_setup(bench: Bench, traces: Sequence[str], brokers: int) -> dict[s
     }
 
 
-def summarise_deliveries(bench: Bench, traces: Sequence[str]) -> dict[str, DeliverySummary]:
+def summarise_deliveries(workspace: Workspace, traces: Sequence[str]) -> dict[str, DeliverySummary]:
     """Summarise delays of deliveries, and messages."""
-    return _deliveries(read_traces(bench.spark, bench.storage, *traces))
+    return _deliveries(read_traces(workspace.spark, workspace.storage, *traces))
 
 
-def summarise_bursts(bench: Bench, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
+def summarise_bursts(workspace: Workspace, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
     """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
-    trace = read_traces(bench.spark, bench.storage, *traces)
+    trace = read_traces(workspace.spark, workspace.storage, *traces)
     deliveries, spans = _deliveries(trace), _spans(trace)
     queues = _queues(trace, {run: start_ms for run, (start_ms, _) in spans.items()})
     delays = _delays(trace, group)

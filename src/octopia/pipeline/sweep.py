@@ -1,12 +1,13 @@
-"""Many simulator runs as tasks of Spark, one run a task.
+"""Many simulator runs as Spark tasks, one run per task.
 
-What is finished is not run again, so that a sweep that was killed goes on where it stopped. A run that fails is
-reported and harms no other: each runs in a process of its own, forked from the worker, which has read the workload
-already. So even one that dies takes nobody along, and its memory is given back.
+Finished runs are skipped, so a sweep that was killed continues where it stopped. A run that fails is reported and does
+not affect the others: each has its own process, forked from the worker, which has already read the workload. So even a
+crash affects one run only, and its memory is released.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import os
 import threading
@@ -19,16 +20,27 @@ import pyarrow
 from pyspark.sql import SparkSession
 
 from octopia.errors import JobFailed, OctopiaError, UsageError
-from octopia.pipeline.session import SPARK_ERRORS
-from octopia.playing.files import first_line, load_workload
-from octopia.playing.runs import Outcome, RunSpec, finished_run, identity_of, play_run, remove_drafts
+from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.workloads.arrow import first_line
+from octopia.workloads.runs import RunSpec, identity_of
+from octopia.workloads.simulated_run import finished_run, play_run, remove_drafts
+from octopia.workloads.workload import load_workload
 
 _WATCH_S = 0.5
 _OUTCOME = "run_id string, seconds double, error string"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a run; ``error`` is empty if it succeeded."""
+
+    run_id: str
+    seconds: float
+    error: str = ""
+
+
 def pending(runs: Sequence[RunSpec], folder: str) -> list[RunSpec]:
-    """Return the runs that are not finished; one that is finished under the same id, but was another, is an error."""
+    """Return the unfinished runs; raise an error if a different run was finished under the same id."""
     left = []
     for run in runs:
         finished = finished_run(folder, run.run_id)
@@ -37,13 +49,13 @@ def pending(runs: Sequence[RunSpec], folder: str) -> list[RunSpec]:
         elif finished != identity_of(run):
             raise UsageError(
                 f"expected {run.run_id} in {folder} to be the same run of the same workload, got another one with that "
-                "id: give the run another id, or the sweep another folder"
+                "id: change the id of the run or the folder of the sweep"
             )
     return left
 
 
 def sweep(spark: SparkSession, runs: Sequence[RunSpec], folder: str) -> list[Outcome]:
-    """Run everything that is not finished, and return what came of each of these runs."""
+    """Run the unfinished runs, and return the outcome of each."""
     left = pending(runs, folder)
     remove_drafts(folder)
     if not left:
@@ -56,19 +68,19 @@ def sweep(spark: SparkSession, runs: Sequence[RunSpec], folder: str) -> list[Out
                 outcome = play_apart(msgspec.json.decode(encoded[number], type=RunSpec), folder)
                 yield pyarrow.RecordBatch.from_pylist([msgspec.to_builtins(outcome)])
 
-    # One row a partition, and so one run a task.
+    # One row per partition, hence one run per task.
     tasks = spark.range(0, len(left), 1, len(left)).mapInArrow(play, _OUTCOME)
     try:
         rows = tasks.collect()
     except SPARK_ERRORS as error:
         raise JobFailed(
-            f"the sweep in {folder} was interrupted: {first_line(error)}; what was finished is kept, start it again"
+            f"the sweep in {folder} was interrupted: {spark_message(error)}; finished runs are kept, start it again"
         ) from error
     return [Outcome(row.run_id, row.seconds, row.error) for row in rows]
 
 
 def play_apart(run: RunSpec, folder: str) -> Outcome:
-    """Play a run in a process of its own, and tell what came of it, even if that process dies."""
+    """Run a workload in a separate process, and return the outcome even if that process dies."""
     begin = time.perf_counter()
     try:
         load_workload(run.workload)
@@ -89,7 +101,7 @@ def play_apart(run: RunSpec, folder: str) -> Outcome:
 
 
 def _play(run: RunSpec, folder: str, pipe: Connection) -> None:
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     try:
         play_run(run, folder)
         error = ""
@@ -100,8 +112,8 @@ def _play(run: RunSpec, folder: str, pipe: Connection) -> None:
     pipe.send(error)
 
 
-def _end_with(parent: int) -> None:
-    """Go where the worker has gone: nobody would take what this process finds out."""
+def _exit_with(parent: int) -> None:
+    """Exit when the parent process exits, since the result would be lost."""
     while os.getppid() == parent:
         time.sleep(_WATCH_S)
     os._exit(1)

@@ -1,14 +1,13 @@
-"""Reading traces: of one run, or of all the runs of a sweep.
+"""Reading the traces of one run, or of all runs of a sweep.
 
-What a name may stand for:
+The name of a trace is one of:
 
 - a file, ``….parquet`` or ``….jsonl``;
 - the folder of a run, with ``trace.parquet`` or else ``trace.jsonl`` in it;
-- the folder of a sweep, with ``traces/<run_id>/trace.parquet`` for each run. Folders in there that begin with a dot or
-  an underscore are not finished yet, and are left out. A finished one without a trace is an error.
+- the folder of a sweep, with ``traces/<run_id>/trace.parquet`` for each run. Folders whose names begin with a dot or an
+  underscore are unfinished and skipped. A finished one without a trace is an error.
 
-Only the head of a trace is looked at here: its columns are checked, its rows are read by whoever asks for them. Of many
-Parquet files, Spark looks at the columns of one.
+Columns are checked here; rows are read when Spark needs them. Of several Parquet files, only one is checked.
 """
 
 from __future__ import annotations
@@ -20,22 +19,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from octopia.errors import InvalidData
 from octopia.pipeline.schemas import TRACE
-from octopia.pipeline.session import SPARK_ERRORS
+from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
 from octopia.pipeline.storage import Storage, with_columns_of
-from octopia.playing.files import absolute, first_line
-
-PARQUET_FILE = "trace.parquet"
-JSON_FILE = "trace.jsonl"
-RUNS_FOLDER = "traces"
-"""Where the folder of a sweep keeps the folders of its runs."""
+from octopia.trace import JSON_LINES_FILE, PARQUET_FILE
+from octopia.workloads.arrow import absolute
+from octopia.workloads.runs import TRACES
 
 _UNFINISHED = (".", "_")
 
 
 def read_traces(spark: SparkSession, storage: Storage, *names: str) -> DataFrame:
-    """Read the rows of a trace file, of a run's folder, or of a sweep's folder; the schema is ``TRACE``.
+    """Return the rows (``TRACE``) of trace files, run folders or sweep folders.
 
-    Several names must stand for files of one kind.
+    All names must refer to files of the same format.
     """
     for name in names:
         if not storage.exists(name):
@@ -47,28 +43,28 @@ def read_traces(spark: SparkSession, storage: Storage, *names: str) -> DataFrame
         frame = _read_json(spark, paths, where) if files[0].endswith(".jsonl") else spark.read.parquet(*paths)
         return with_columns_of(TRACE, frame, where)
     except SPARK_ERRORS as error:
-        raise InvalidData(f"expected a trace at {where}, got: {first_line(error)}") from error
+        raise InvalidData(f"expected a trace at {where}, got: {spark_message(error)}") from error
 
 
 def trace_files(storage: Storage, name: str) -> list[str]:
-    """Return the names of the files that a name stands for: one, or one for each run of a sweep."""
+    """Return the files that a name refers to: one, or one per run of a sweep."""
     if name.endswith((".parquet", ".jsonl")):
         return [name]
-    for file in (PARQUET_FILE, JSON_FILE):
+    for file in (PARQUET_FILE, JSON_LINES_FILE):
         if storage.exists(posixpath.join(name, file)):
             return [posixpath.join(name, file)]
-    folder = posixpath.join(name, RUNS_FOLDER)
+    folder = posixpath.join(name, TRACES)
     runs = [run for run in storage.names_in(folder) if not run.startswith(_UNFINISHED)]
     if not runs:
         raise InvalidData(
-            f"expected {PARQUET_FILE}, {JSON_FILE} or finished runs in {RUNS_FOLDER}/ at {storage.path(name)}, "
+            f"expected {PARQUET_FILE}, {JSON_LINES_FILE} or finished runs in {TRACES}/ at {storage.path(name)}, "
             "got none of them"
         )
     return [posixpath.join(folder, run, PARQUET_FILE) for run in runs]
 
 
 def _read_json(spark: SparkSession, paths: list[str], where: str) -> DataFrame:
-    """Read JSON lines; Spark would fill a column that is missing with nulls, so the first line is looked at."""
+    """Return the rows of JSON lines; the first line is checked, since Spark fills missing columns with nulls."""
     head = spark.read.text(paths).head()
     if head is not None:
         _check_line(head["value"], where)
@@ -81,7 +77,7 @@ def _check_line(line: str, where: str) -> None:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise InvalidData(f"expected a JSON object a line in {where}, got {line[:60]!r}")
+        raise InvalidData(f"expected one JSON object per line in {where}, got {line[:60]!r}")
     missing = [name for name in TRACE.names if name not in content]
     if missing:
         raise InvalidData(

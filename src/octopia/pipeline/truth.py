@@ -1,11 +1,11 @@
-"""The truth: every pair of a publication and a subscription that matches, by two engines.
+"""The truth: every pair of a publication and a subscription that matches, found by two engines.
 
-``matches`` is the fast one: NumPy in Spark's workers (see ``vectorised``), on the normal form of filters.
-``matches_by_columns`` is the second opinion: Spark's SQL alone (see ``columns`` and ``shapes``), on the trees that
-people wrote. They share the parser of filters, what an operand is and which types a predicate takes.
+``matches`` is the fast engine: NumPy in Spark's workers (see ``vectorised``), on the normal form of filters.
+``matches_by_sql`` is the second opinion: Spark SQL alone (see ``sql_engine`` and ``sql_conditions``), on the trees that
+the parser returns. They share the parser, the operands of predicates and the types that predicates accept.
 
-Workers get the subscriptions by path and keep them for the next task. Neither engine moves publications between
-partitions, so how many of these the publications have is how many cores can work.
+Workers read the subscriptions by path and keep them for the next task. Neither engine moves publications between
+partitions, so the number of partitions limits the number of cores in use.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortT
 from octopia.content.filters import Disjunction
 from octopia.content.language import parse_filter
 from octopia.errors import InvalidData, InvalidFilter, JobFailed
-from octopia.pipeline.columns import Place, check_places
-from octopia.pipeline.schemas import ABOUT_PUBLICATIONS, MATCHES, NUMBER, TEXT, WHOLE
-from octopia.pipeline.session import SPARK_ERRORS
-from octopia.pipeline.shapes import pairs_of, shape_of
+from octopia.pipeline.schemas import MATCHES, NUMBER, TEXT, WHOLE
+from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.sql_conditions import SqlColumn, check_columns
+from octopia.pipeline.sql_engine import pairs_of, shape_of
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.vectorised import KEY, Matcher, Pairs
-from octopia.playing.files import absolute, first_line, locate, read_arrow
+from octopia.workloads.arrow import absolute, locate, read_table
+from octopia.workloads.workload import ABOUT_PUBLICATIONS
 
 PAIRS_MAX = 500_000
-"""How many pairs a worker gathers before it hands them on, about."""
+"""The approximate number of pairs that a worker collects per batch."""
 CHUNK = 10_000
-"""Subscriptions, at most, that the second engine takes at once."""
+"""The maximum number of subscriptions per pass of the SQL engine."""
 _ARROW_MATCHES = pa.schema([(name, pa.int64()) for name in MATCHES.names])
 _FAULTS = StructType([StructField(KEY, WHOLE), StructField("id", TEXT), StructField("reason", TEXT)])
 _ARROW_FAULTS = pa.schema([(KEY, pa.int64()), ("id", pa.string()), ("reason", pa.string())])
@@ -43,59 +44,56 @@ _WIDER: dict[type[DataType], DataType] = {ByteType: WHOLE, ShortType: WHOLE, Int
 
 
 def matches(publications: DataFrame, subscriptions_path: str, every: int = 1) -> DataFrame:
-    """Return the pairs that match, by the fast engine; the path is that of a finished table of ``ISSUED``.
+    """Return the pairs that match, found by the fast engine; the path is that of a complete table of ``ISSUED``.
 
-    Only subscriptions whose number ``every`` divides are asked. Their filters must be such as can be parsed; of those
-    that others wrote, ``check_filters`` tells which one is not.
+    Only subscriptions whose number is a multiple of ``every`` are matched. All filters must be valid, which
+    ``check_filters`` checks.
     """
     path = absolute(subscriptions_path)
     Storage().require_table(path)
-    frame, places = _positional(publications)
-    return frame.mapInArrow(_mapper(path, _version(path), every, (KEY, *places)), MATCHES)
+    frame, columns = _positional(publications)
+    return frame.mapInArrow(_mapper(path, _version(path), every, (KEY, *columns)), MATCHES)
 
 
-def matches_by_columns(
-    publications: DataFrame, subscriptions: Sequence[tuple[int, str]], chunk: int = CHUNK
-) -> DataFrame:
-    """Return the pairs that match, by Spark's SQL; publications are read once for each chunk of subscriptions."""
-    frame, places = _positional(publications)
-    return pairs_of(frame, [shape_of(number, text, places) for number, text in subscriptions], places, chunk)
+def matches_by_sql(publications: DataFrame, subscriptions: Sequence[tuple[int, str]], chunk: int = CHUNK) -> DataFrame:
+    """Return the pairs that match, found by Spark SQL; publications are read once per chunk of subscriptions."""
+    frame, columns = _positional(publications)
+    return pairs_of(frame, [shape_of(number, text, columns) for number, text in subscriptions], columns, chunk)
 
 
 def check_filters(subscriptions: DataFrame) -> None:
-    """Refuse subscriptions of which some filter cannot be parsed; the error names the first of them."""
-    # Parsing takes a millisecond a filter, so it is spread over the workers even if the table is a single file.
+    """Raise an error that names the first subscription with an invalid filter, if there is one."""
+    # Parsing takes a millisecond per filter, so it is spread over the workers even if the table is a single file.
     partitions = int(subscriptions.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     spread = subscriptions.select(KEY, "id", "filter").repartition(partitions, KEY)
     try:
-        faults = spread.mapInArrow(_faults, _FAULTS).orderBy(KEY).limit(1).collect()
+        found = spread.mapInArrow(_faults, _FAULTS).orderBy(KEY).limit(1).collect()
     except SPARK_ERRORS as error:
-        raise JobFailed(f"expected to parse the filters of subscriptions, got: {first_line(error)}") from error
-    for fault in faults:
+        raise JobFailed(f"expected to parse the filters of subscriptions, got: {spark_message(error)}") from error
+    for fault in found:
         raise InvalidData(f"expected a filter in the subscription {fault['id']}, got: {fault['reason']}")
 
 
 def attributes_of(publications: DataFrame) -> dict[str, DataType]:
-    """Return the columns of publications that are attributes, with the types in which they are compared."""
+    """Return the attributes among the columns of publications, with the types for comparisons."""
     fields = [each for each in publications.schema.fields if each.name not in ABOUT_PUBLICATIONS]
     return {each.name: _WIDER.get(type(each.dataType), each.dataType) for each in fields}
 
 
-def _positional(publications: DataFrame) -> tuple[DataFrame, dict[str, Place]]:
-    """Return publications with columns named by their place, and where attributes are.
+def _positional(publications: DataFrame) -> tuple[DataFrame, dict[str, SqlColumn]]:
+    """Return publications with numbered columns, and the column of each attribute.
 
-    Attributes are case-sensitive and may be named anything, while Spark takes no notice of case and replaces some
-    characters in texts of SQL.
+    Attributes are case-sensitive and may have any name, while Spark ignores case and replaces some characters in SQL.
     """
     names = publications.columns
     if KEY not in names:
         raise InvalidData(f"expected a column {KEY} in the publications, got {', '.join(names)}")
     frame = publications.toDF(*(f"c{at}" for at in range(len(names))))
-    places = {name: Place(f"c{names.index(name)}", kind) for name, kind in attributes_of(publications).items()}
-    check_places(places)
+    columns = {name: SqlColumn(f"c{names.index(name)}", kind) for name, kind in attributes_of(publications).items()}
+    check_columns(columns)
     number = F.col(f"c{names.index(KEY)}").cast(WHOLE).alias(KEY)
-    values = [F.col(place.reference).cast(place.kind).alias(place.reference) for place in places.values()]
-    return frame.select(number, *values), places
+    values = [F.col(column.reference).cast(column.kind).alias(column.reference) for column in columns.values()]
+    return frame.select(number, *values), columns
 
 
 # The fast engine.
@@ -115,8 +113,8 @@ def _mapper(
 
 @functools.lru_cache(maxsize=2)
 def _matcher(path: str, version: str, every: int) -> Matcher:
-    """Read the subscriptions and make them ready, once in each worker."""
-    table = read_arrow(path).select([KEY, "filter"])
+    """Return the matcher of a table of subscriptions; each worker builds it once."""
+    table = read_table(path).select([KEY, "filter"])
     table = table.filter(pa.array(table[KEY].to_numpy() % every == 0)).sort_by(KEY)
     matcher = Matcher(zip(table[KEY].to_pylist(), table["filter"].to_pylist(), strict=True), _parse)
     _parse.cache_clear()
@@ -125,20 +123,20 @@ def _matcher(path: str, version: str, every: int) -> Matcher:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _parse(text: str) -> Disjunction:
-    """Parse a filter, or remember it from when this worker checked it: that is most of the time that matches take."""
+    """Return a parsed filter; it is cached from the check, since parsing takes most of the time."""
     return parse_filter(text)
 
 
 def _version(path: str) -> str:
-    """Tell tables at the same path apart, so that no worker uses one that has been replaced."""
+    """Return a digest of a table's files, so that no worker uses a cached table that has been replaced."""
     system, place = locate(path)
     files = system.get_file_info(fs.FileSelector(place, recursive=True))
-    told = sorted(f"{each.path} {each.size} {each.mtime_ns}" for each in files)
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    listing = sorted(f"{each.path} {each.size} {each.mtime_ns}" for each in files)
+    return hashlib.sha256("\n".join(listing).encode()).hexdigest()
 
 
 def _gathered(chunks: Iterable[Pairs]) -> Iterator[Pairs]:
-    """Join small chunks of pairs."""
+    """Yield pairs in larger chunks."""
     waiting: list[Pairs] = []
     size = 0
     for chunk in chunks:
@@ -158,9 +156,9 @@ def _joined(chunks: Sequence[Pairs]) -> Pairs:
 
 def _faults(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        told = [_fault(text) for text in batch.column("filter").to_pylist()]
-        bad = pa.array([each is not None for each in told], pa.bool_())
-        columns = [batch.column(KEY), batch.column("id"), pa.array(told, pa.string())]
+        faults = [_fault(text) for text in batch.column("filter").to_pylist()]
+        bad = pa.array([each is not None for each in faults], pa.bool_())
+        columns = [batch.column(KEY), batch.column("id"), pa.array(faults, pa.string())]
         yield pa.RecordBatch.from_arrays(columns, schema=_ARROW_FAULTS).filter(bad)
 
 

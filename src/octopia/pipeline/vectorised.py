@@ -1,11 +1,11 @@
-"""The fast engine of the truth: many subscriptions against batches of publications, by NumPy.
+"""The fast engine of the truth: many subscriptions matched against batches of publications, with NumPy.
 
-A ``Matcher`` takes filters in their normal form. A batch is cut into slices of some thousand publications; in a slice
-each predicate is a row of bits (see ``questions``), a filter is the AND of its predicates' rows, and a subscription the
-OR of its filters'. Filters with a predicate that no publication of the slice fulfils drop out first. What is left is
-computed for blocks of subscriptions, so that the memory is bounded and lies in the cache.
+A ``Matcher`` takes filters in their normal form. A batch is cut into slices of about 2,000 publications. In a slice,
+each predicate is a row of bits (see ``bitmaps``), a filter is the AND of its predicates, and a subscription is the OR
+of its filters. Filters with a predicate that no publication of the slice satisfies are dropped first. The others are
+computed in blocks of subscriptions, so the memory is bounded and fits into the cache.
 
-There is no Spark in here: Arrow in, pairs of arrays out.
+This module uses no Spark: Arrow in, pairs of arrays out.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ import pyarrow as pa
 from octopia.content.filters import Disjunction, Filter
 from octopia.content.language import parse_filter
 from octopia.errors import InvalidData, InvalidFilter
-from octopia.pipeline.questions import Answers, Questions
-from octopia.pipeline.ranks import WORD, Places, Words, packed
+from octopia.pipeline.bitmaps import Bitmaps, PredicateSet
+from octopia.pipeline.ranks import WORD, Positions, Words, packed
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Pairs: TypeAlias = tuple[Numbers, Numbers]
-"""The numbers of publications, and those of the subscriptions that they match."""
+"""The numbers of publications, and of the subscriptions that they match."""
 
 KEY = "number"
-"""The column with the number of a publication; every other one is an attribute."""
+"""The column with the number of a publication; all others are attributes."""
 ROWS_MAX = 2048
-"""Publications of a slice."""
+"""The number of publications per slice."""
 BLOCK = 256
-"""Subscriptions of a block; with ``ROWS_MAX`` it bounds how many pairs come at once."""
+"""The number of subscriptions per block; with ``ROWS_MAX`` it bounds the number of pairs per chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """For some conjunctions, in order, one predicate about the same attribute each."""
+    """One predicate on the same attribute for each of some conjunctions, in order."""
 
     attribute: str
-    conjunctions: Places
-    predicates: Places
+    conjunctions: Positions
+    predicates: Positions
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A layer with the answers about a slice, for the conjunctions that can still match."""
+class _Evaluated:
+    """A layer with its bitmaps on a slice, for the conjunctions that can still match."""
 
     bits: Words
-    conjunctions: Places
-    first: Places
-    second: Places
+    conjunctions: Positions
+    first: Positions
+    second: Positions
 
 
 class Matcher:
-    """Finds the matches of a fixed set of subscriptions, given by their numbers and the texts of their filters."""
+    """Finds the matches of a fixed set of subscriptions, given by number and filter text."""
 
     def __init__(self, filters: Iterable[tuple[int, str]], parse: Callable[[str], Disjunction] = parse_filter):
-        self._questions: dict[str, Questions] = {}
+        self._predicates: dict[str, PredicateSet] = {}
         self._layers: list[_Layer] = []
         numbers: list[int] = []
         owners: list[int] = []
@@ -70,7 +70,7 @@ class Matcher:
                 conjunctions.append(each)
             numbers.append(number)
         self._numbers: Numbers = np.array(numbers, dtype=np.int64)
-        self._owners: Places = np.array(owners, dtype=np.intp)
+        self._owners: Positions = np.array(owners, dtype=np.intp)
         self._build(conjunctions)
 
     def match(self, batch: pa.RecordBatch) -> Pairs:
@@ -83,7 +83,7 @@ class Matcher:
         return np.concatenate(publications), np.concatenate(subscriptions)
 
     def chunks(self, batch: pa.RecordBatch) -> Iterator[Pairs]:
-        """Give the pairs of a batch, at most ``ROWS_MAX`` times ``BLOCK`` of them at once."""
+        """Yield the pairs of a batch in chunks of at most ``ROWS_MAX`` times ``BLOCK``."""
         for start in range(0, batch.num_rows, ROWS_MAX):
             rows = batch.slice(start, ROWS_MAX)
             numbers = rows.column(KEY).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -92,9 +92,9 @@ class Matcher:
                 if len(row):
                     yield numbers[row], self._numbers[subscriptions[which]]
 
-    def _blocks(self, rows: pa.RecordBatch) -> Iterator[tuple[Places, Words]]:
-        """Give the bits of some subscriptions at a time."""
-        layers, owners = self._ask(rows)
+    def _blocks(self, rows: pa.RecordBatch) -> Iterator[tuple[Positions, Words]]:
+        """Yield blocks of subscriptions with their bits."""
+        layers, owners = self._evaluate(rows)
         everything = packed(np.ones(rows.num_rows, dtype=np.bool_))
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         ends = np.append(starts[1:], len(owners))
@@ -106,29 +106,29 @@ class Matcher:
                 bits = np.bitwise_or.reduceat(bits, within - begin, axis=0)
             yield owners[within], bits
 
-    def _ask(self, rows: pa.RecordBatch) -> tuple[list[_Asked], Places]:
-        """Answer all predicates; conjunctions with one that is never true are left out, and the others renumbered."""
-        answers = {name: asked.ask(_column(rows, name)) for name, asked in self._questions.items()}
+    def _evaluate(self, rows: pa.RecordBatch) -> tuple[list[_Evaluated], Positions]:
+        """Evaluate all predicates; drop conjunctions with one that is never true, and renumber the others."""
+        bitmaps = {name: each.evaluate(_column(rows, name)) for name, each in self._predicates.items()}
         is_alive = np.ones(len(self._owners), dtype=np.bool_)
         for layer in self._layers:
-            about = answers[layer.attribute]
-            is_never = about.first == about.second
+            found = bitmaps[layer.attribute]
+            is_never = found.first == found.second
             is_alive[layer.conjunctions[is_never[layer.predicates]]] = False
         renumbered = np.cumsum(is_alive) - 1
-        return [_asked(each, answers, is_alive, renumbered) for each in self._layers], self._owners[is_alive]
+        return [_evaluated(each, bitmaps, is_alive, renumbered) for each in self._layers], self._owners[is_alive]
 
     def _build(self, conjunctions: list[Filter]) -> None:
-        """Sort predicates into layers: the first one of each filter about an attribute, the second one, and so on."""
+        """Sort predicates into layers: the first predicate of each filter on an attribute, the second, and so on."""
         layers: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         for conjunction, each in enumerate(conjunctions):
             for attribute, predicates in each.by_attribute.items():
-                questions = self._questions.setdefault(attribute, Questions())
+                known = self._predicates.setdefault(attribute, PredicateSet())
                 for depth, predicate in enumerate(predicates):
-                    members, asked = layers.setdefault((attribute, depth), ([], []))
+                    members, numbers = layers.setdefault((attribute, depth), ([], []))
                     members.append(conjunction)
-                    asked.append(questions.add(predicate))
-        for (attribute, _), (members, asked) in layers.items():
-            self._layers.append(_Layer(attribute, np.array(members, dtype=np.intp), np.array(asked, dtype=np.intp)))
+                    numbers.append(known.add(predicate))
+        for (attribute, _), (members, numbers) in layers.items():
+            self._layers.append(_Layer(attribute, np.array(members, dtype=np.intp), np.array(numbers, dtype=np.intp)))
 
 
 def _parsed(number: int, text: str, parse: Callable[[str], Disjunction]) -> Disjunction:
@@ -139,22 +139,24 @@ def _parsed(number: int, text: str, parse: Callable[[str], Disjunction]) -> Disj
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return the column of an attribute; one that is not there is null in every row, and the number is none."""
+    """Return the column of an attribute, or nulls if it is missing; the number is not an attribute."""
     place = rows.schema.get_field_index(name) if name != KEY else -1
     return rows.column(place) if place >= 0 else pa.nulls(rows.num_rows, pa.string())
 
 
-def _asked(
-    layer: _Layer, answers: Mapping[str, Answers], is_alive: npt.NDArray[np.bool_], renumbered: Places
-) -> _Asked:
-    about = answers[layer.attribute]
+def _evaluated(
+    layer: _Layer, bitmaps: Mapping[str, Bitmaps], is_alive: npt.NDArray[np.bool_], renumbered: Positions
+) -> _Evaluated:
+    found = bitmaps[layer.attribute]
     kept = is_alive[layer.conjunctions]
     predicates = layer.predicates[kept]
-    return _Asked(about.bits, renumbered[layer.conjunctions[kept]], about.first[predicates], about.second[predicates])
+    return _Evaluated(
+        found.bits, renumbered[layer.conjunctions[kept]], found.first[predicates], found.second[predicates]
+    )
 
 
-def _conjunctions(layers: list[_Asked], begin: int, end: int, everything: Words) -> Words:
-    """Return the bits of the conjunctions from one number to another."""
+def _conjunctions(layers: list[_Evaluated], begin: int, end: int, everything: Words) -> Words:
+    """Return the bits of the conjunctions from ``begin`` to below ``end``."""
     bits = np.repeat(everything[np.newaxis, :], end - begin, axis=0)
     for layer in layers:
         low, high = np.searchsorted(layer.conjunctions, (begin, end))
@@ -167,11 +169,11 @@ def _conjunctions(layers: list[_Asked], begin: int, end: int, everything: Words)
     return bits
 
 
-def _set_bits(bits: Words) -> tuple[Places, Places]:
-    """Return the row and the column of every bit that is set, by way of the few bytes that are not zero."""
+def _set_bits(bits: Words) -> tuple[Positions, Positions]:
+    """Return the row and the column of every set bit; only non-zero bytes, which are few, are unpacked."""
     lines = np.ascontiguousarray(bits, dtype=WORD).view(np.uint8)
     flat = lines.ravel()
-    # Of booleans NumPy finds the true ones several times faster than of other numbers those that are not zero.
+    # NumPy finds true booleans several times faster than non-zero numbers.
     at = np.flatnonzero(flat != 0)
     found = np.flatnonzero(np.unpackbits(flat[at], bitorder="little").view(np.bool_))
     row, byte = np.divmod(at[found >> 3], lines.shape[1])

@@ -17,9 +17,9 @@ from octopia.experiments.paper.replay import Stop, replay
 from octopia.experiments.paper.visits import Played, play_for_visits
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
-from octopia.playing.files import Issued, Workload
 from octopia.settings import Algorithm
 from octopia.tid.core import TidBroker
+from octopia.workloads.workload import Issued, Workload
 
 TREE, CLUSTERS = "path:3", 4
 BOTH = (Algorithm.STATIC, Algorithm.TID_STATIC)

@@ -14,8 +14,7 @@ from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import PAPER, UNIT
 from octopia.simulator.run import Run, run_scenario
 from octopia.simulator.world import Environment, World
-from octopia.trace import RowList
-from support import hop_text, hops_of, make_settings, offer, run_text, say, scenario_from, want
+from support import RowList, hop_text, hops_of, make_settings, offer, run_text, say, scenario_from, want
 
 LINE = """
 [overlay]

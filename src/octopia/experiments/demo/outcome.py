@@ -20,12 +20,13 @@ from octopia.experiments.network_runs import NetworkRun, play_on_brokers
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
-from octopia.playing.files import load_workload
-from octopia.playing.runs import TRACE, TRACES, RunSpec
 from octopia.settings import Algorithm
+from octopia.trace import PARQUET_FILE
+from octopia.workloads.runs import TRACES, RunSpec
+from octopia.workloads.workload import load_workload
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace
 
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC)
 WORKLOAD = "workload"
@@ -96,21 +97,21 @@ class Outcome:
         }
 
 
-def run_demo(bench: Bench, out: Path, plan: Plan) -> Outcome:
+def run_demo(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
     """Make the workload and its truth, play it under both algorithms, and audit the deliveries."""
     from octopia.pipeline.jobs import Market, find_truth, make_workload
 
     watch = _Watch()
     workload = str((out / WORKLOAD).absolute())
     with watch.step("workload"):
-        make_workload(bench, workload, plan.workload, Market(symbols=plan.symbols, days=plan.days))
+        make_workload(workspace, workload, plan.workload, Market(symbols=plan.symbols, days=plan.days))
     with watch.step("truth"):
-        matches = find_truth(bench, workload)
-    outcome = compare_routing(bench, out, plan)
+        matches = find_truth(workspace, workload)
+    outcome = compare_routing(workspace, out, plan)
     return dataclasses.replace(outcome, matches=matches, steps=(*watch.steps, *outcome.steps))
 
 
-def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
+def compare_routing(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
     """Play the workload in the demo's folder, which has its truth, under both algorithms, and audit both."""
     watch = _Watch()
     folder = str(out.absolute())
@@ -119,25 +120,27 @@ def compare_routing(bench: Bench, out: Path, plan: Plan) -> Outcome:
     links = slow_links(plan.workload.scot(), host)
     (out / OVERLAY).write_text(overlay_text("demo", plan.workload, links, plan.link_rate))
     # Earlier runs are worthless if the workload was made again.
-    bench.storage.remove(f"{folder}/{RUNS}")
+    workspace.storage.remove(f"{folder}/{RUNS}")
     runs = []
     for algorithm in ALGORITHMS:
         with watch.step(f"{algorithm} routing"):
-            runs.append(_play(bench, out, algorithm, plan.speed))
+            runs.append(_play(workspace, out, algorithm, plan.speed))
     with watch.step("audit"):
-        audits = _audit(bench, folder)
-    sides = tuple(Side(run, read_delays(_folder_of(out, run.run_id) / TRACE), audits[run.run_id]) for run in runs)
+        audits = _audit(workspace, folder)
+    sides = tuple(
+        Side(run, read_delays(_folder_of(out, run.run_id) / PARQUET_FILE), audits[run.run_id]) for run in runs
+    )
     return Outcome(plan, host, links, max(side.audit.owed for side in sides), sides, tuple(watch.steps))
 
 
-def _play(bench: Bench, out: Path, algorithm: Algorithm, speed: float) -> NetworkRun:
+def _play(workspace: Workspace, out: Path, algorithm: Algorithm, speed: float) -> NetworkRun:
     spec = RunSpec(
         workload=str((out / WORKLOAD).absolute()),
         run_id=algorithm.value,
         algorithm=algorithm,
         overlay=str((out / OVERLAY).absolute()),
     )
-    with bench.stages.line(f"{algorithm} routing:") as tell:
+    with workspace.stages.line(f"{algorithm} routing:") as tell:
         run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell)
         tell(f"{run.deliveries:,} deliveries")
     return run
@@ -147,10 +150,10 @@ def _folder_of(out: Path, run_id: str) -> Path:
     return out / RUNS / TRACES / run_id
 
 
-def _audit(bench: Bench, folder: str) -> dict[str, AuditRow]:
+def _audit(workspace: Workspace, folder: str) -> dict[str, AuditRow]:
     from octopia.pipeline.jobs import run_audit
 
-    return {row.run: row for row in audit_rows(run_audit(bench, f"{folder}/{RUNS}", f"{folder}/{WORKLOAD}"))}
+    return {row.run: row for row in audit_rows(run_audit(workspace, f"{folder}/{RUNS}", f"{folder}/{WORKLOAD}"))}
 
 
 class _Watch:

@@ -25,8 +25,8 @@ from octopia.experiments.gc_pause import gc_paused
 from octopia.experiments.paper.replay import Step, Stop, replay
 from octopia.experiments.paper.rows import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
-from octopia.playing.files import Workload
 from octopia.settings import Algorithm
+from octopia.workloads.workload import Workload
 
 PASS_S = 2.0
 """A pass ends early after this long: TID-D may read a large table at every visit."""

@@ -31,13 +31,13 @@ from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import Ran, run_study
-from octopia.playing.files import load_workload
-from octopia.playing.provenance import commit, describe_machine
 from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
+from octopia.workloads.provenance import commit, describe_machine
+from octopia.workloads.workload import load_workload
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market, Workspace
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _MANIFEST = "manifest.json"
@@ -74,7 +74,7 @@ class Reproduced:
     """The studies that failed, with the error."""
 
 
-def reproduce(bench: Bench, wanted: Reproduction) -> Reproduced:
+def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     """Run the unfinished part of the studies, and write the report.
 
     After a study fails, the others still run. The report has its finished part, and the next call continues it.
@@ -93,7 +93,7 @@ def reproduce(bench: Bench, wanted: Reproduction) -> Reproduced:
     notes, failed = dict(manifest.studies), dict[StudyName, JobFailed]()
     for name in wanted.studies:
         try:
-            for part in _parts(bench, name, wanted, tables.costs):
+            for part in _parts(workspace, name, wanted, tables.costs):
                 # After each part, so that it is not lost if the next one is stopped.
                 tables = tables.updated(part.tables)
                 write_tables(tables, folder)
@@ -109,22 +109,22 @@ def reproduce(bench: Bench, wanted: Reproduction) -> Reproduced:
     return Reproduced(page, tuple(row for row in tables.audits if not row.is_clean), failed)
 
 
-def _parts(bench: Bench, name: StudyName, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
+def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
     """Run one study and everything that belongs to it, and yield the rows of each part."""
     study = load_study(name, wanted.extent)
     runs = sum(len(point.runs) for point in study.points)
-    bench.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
-    yield run_study(bench, study, str(wanted.out / "runs"), wanted.market)
+    workspace.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
+    yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
     if name is StudyName.DELIVERY:
-        yield Ran(Tables(costs=_costs(bench, study, wanted.out / "runs", costs)))
-    bench.stages.title(f"{study.title}, under other assumptions")
-    yield Ran(Tables(sensitivity=tuple(vary(bench, name, wanted.out / "sensitivity", wanted.market))))
+        yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
+    workspace.stages.title(f"{study.title}, under other assumptions")
+    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, wanted.out / "sensitivity", wanted.market))))
     if wanted.real and name in OVER_SOCKETS:
-        bench.stages.title(f"{study.title}, over real sockets")
-        yield Ran(run_over_sockets(bench, load_study(name, REAL), wanted.out / "real", wanted.market))
+        workspace.stages.title(f"{study.title}, over real sockets")
+        yield Ran(run_over_sockets(workspace, load_study(name, REAL), wanted.out / "real", wanted.market))
 
 
-def _costs(bench: Bench, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
+def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
     """Measure the cost of publications in the real code, for each number of subscribers not yet measured."""
     known = {row.subscribers for row in before}
     rows: list[CostRow] = []
@@ -132,8 +132,8 @@ def _costs(bench: Bench, study: Study, runs: Path, before: Sequence[CostRow]) ->
         subscribers = point.workload.subscribers
         if subscribers not in known:
             known.add(subscribers)
-            workload = load_workload(bench.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
-            with bench.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
+            workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
+            with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
                 rows += measure_costs(workload, tuple(Algorithm), MEASURING)
                 tell("by the clock")
     return tuple(rows)

@@ -20,11 +20,11 @@ from octopia.experiments.paper.names import StudyName
 from octopia.experiments.paper.rows import Row, Tables, tables_of
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import PlannedRun, Study
-from octopia.playing.files import count_rows
-from octopia.playing.runs import MANIFEST, TRACE
+from octopia.trace import PARQUET_FILE, RUN_FILE
+from octopia.workloads.arrow import count_rows
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench
+    from octopia.pipeline.jobs import Workspace
 
 ROWS_AT_ONCE = 100_000_000
 """The most rows of traces that are summarised together, since Spark sorts them; a larger run is summarised alone."""
@@ -38,52 +38,52 @@ class Kept(msgspec.Struct, frozen=True):
     rows: Tables
 
 
-def find_rows(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> dict[str, Tables]:
+def find_rows(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) -> dict[str, Tables]:
     """Return the rows of finished runs by run id."""
     found: dict[str, Tables] = {}
-    digests = {each.run.run_id: _digest(bench, [each], study.name, str(study.deliveries_a_point)) for each in runs}
+    digests = {each.run.run_id: _digest(workspace, [each], study.name, str(study.deliveries_a_point)) for each in runs}
     for each in runs:
-        kept = _recall(bench, each.folder, digests[each.run.run_id])
+        kept = _recall(workspace, each.folder, digests[each.run.run_id])
         if kept is not None:
             found[each.run.run_id] = kept
-    for batch in _batches(bench, [each for each in runs if each.run.run_id not in found]):
-        with bench.stages.stage(f"summarising {some(len(batch), 'run')}"):
-            summarised = _summarise(bench, study, batch)
+    for batch in _batches(workspace, [each for each in runs if each.run.run_id not in found]):
+        with workspace.stages.stage(f"summarising {some(len(batch), 'run')}"):
+            summarised = _summarise(workspace, study, batch)
         for each, rows in zip(batch, summarised, strict=True):
             found[each.run.run_id] = tables_of(rows)
-            _keep(bench, each.folder, digests[each.run.run_id], found[each.run.run_id])
+            _keep(workspace, each.folder, digests[each.run.run_id], found[each.run.run_id])
     return found
 
 
-def audit(bench: Bench, workload: str, runs: Sequence[PlannedRun]) -> tuple[AuditRow, ...]:
+def audit(workspace: Workspace, workload: str, runs: Sequence[PlannedRun]) -> tuple[AuditRow, ...]:
     """Audit all runs of a workload; a list of the faults is written to the folder of the workload."""
     from octopia.pipeline.jobs import audit_runs
 
-    digest = _digest(bench, runs)
-    kept = _recall(bench, workload, digest)
+    digest = _digest(workspace, runs)
+    kept = _recall(workspace, workload, digest)
     if kept is None:
-        found = audit_runs(bench, [each.folder for each in runs], workload, f"{workload}/faults")
+        found = audit_runs(workspace, [each.folder for each in runs], workload, f"{workload}/faults")
         kept = Tables(audits=audit_rows(found))
-        _keep(bench, workload, digest, kept)
+        _keep(workspace, workload, digest, kept)
     return kept.audits
 
 
-def _summarise(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> list[list[Row]]:
+def _summarise(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) -> list[list[Row]]:
     """Return the rows of each run."""
     from octopia.pipeline import summaries
 
     traces = [each.folder for each in runs]
     match study.name:
         case StudyName.PUBLISHERS | StudyName.SUBSCRIBERS:
-            setups = summaries.summarise_setup(bench, traces, study.brokers)
+            setups = summaries.summarise_setup(workspace, traces, study.brokers)
             make = publisher_row if study.name is StudyName.PUBLISHERS else subscriber_row
             return [[make(each, setups[each.run.run_id])] for each in runs]
         case StudyName.DELIVERY:
-            deliveries = summaries.summarise_deliveries(bench, traces)
+            deliveries = summaries.summarise_deliveries(workspace, traces)
             return [[delivery_row(each, deliveries[each.run.run_id])] for each in runs]
         case StudyName.BURST:
-            bursts = summaries.summarise_bursts(bench, traces, study.deliveries_a_point)
-            seconds = [float(bench.storage.read_json(f"{trace}/{MANIFEST}")["seconds"]) for trace in traces]
+            bursts = summaries.summarise_bursts(workspace, traces, study.deliveries_a_point)
+            seconds = [float(workspace.storage.read_json(f"{trace}/{RUN_FILE}")["seconds"]) for trace in traces]
             return [
                 [*burst_rows(each, bursts[each.run.run_id], took)] for each, took in zip(runs, seconds, strict=True)
             ]
@@ -91,12 +91,12 @@ def _summarise(bench: Bench, study: Study, runs: Sequence[PlannedRun]) -> list[l
             assert_never(study.name)
 
 
-def _batches(bench: Bench, runs: Iterable[PlannedRun]) -> Iterator[list[PlannedRun]]:
+def _batches(workspace: Workspace, runs: Iterable[PlannedRun]) -> Iterator[list[PlannedRun]]:
     """Divide runs, in order, into batches of at most ``ROWS_AT_ONCE`` rows, or of one run."""
     batch: list[PlannedRun] = []
     rows = 0
     for each in runs:
-        more = count_rows(bench.storage.path(f"{each.folder}/{TRACE}"))
+        more = count_rows(workspace.storage.path(f"{each.folder}/{PARQUET_FILE}"))
         if batch and rows + more > ROWS_AT_ONCE:
             yield batch
             batch, rows = [], 0
@@ -106,23 +106,23 @@ def _batches(bench: Bench, runs: Iterable[PlannedRun]) -> Iterator[list[PlannedR
         yield batch
 
 
-def _digest(bench: Bench, runs: Iterable[PlannedRun], *settings: str) -> str:
+def _digest(workspace: Workspace, runs: Iterable[PlannedRun], *settings: str) -> str:
     """Return a digest of finished runs; it changes if one is run again, because a run notes its duration."""
-    noted = [bench.storage.read_json(f"{each.folder}/{MANIFEST}") for each in runs]
+    noted = [workspace.storage.read_json(f"{each.folder}/{RUN_FILE}") for each in runs]
     return hashlib.sha256(json.dumps([noted, settings], sort_keys=True).encode()).hexdigest()
 
 
-def _recall(bench: Bench, folder: str, digest: str) -> Tables | None:
+def _recall(workspace: Workspace, folder: str, digest: str) -> Tables | None:
     """Return the rows kept in a folder; none if they are of other runs, or of code with other columns."""
     path = f"{folder}/{KEPT}"
-    if not bench.storage.exists(path):
+    if not workspace.storage.exists(path):
         return None
     try:
-        kept = msgspec.convert(bench.storage.read_json(path), Kept)
+        kept = msgspec.convert(workspace.storage.read_json(path), Kept)
     except msgspec.ValidationError:
         return None
     return kept.rows if kept.digest == digest else None
 
 
-def _keep(bench: Bench, folder: str, digest: str, rows: Tables) -> None:
-    bench.storage.write_json(f"{folder}/{KEPT}", msgspec.to_builtins(Kept(digest, rows)))
+def _keep(workspace: Workspace, folder: str, digest: str, rows: Tables) -> None:
+    workspace.storage.write_json(f"{folder}/{KEPT}", msgspec.to_builtins(Kept(digest, rows)))

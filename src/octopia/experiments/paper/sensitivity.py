@@ -20,7 +20,7 @@ from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market, Workspace
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ def without_repetition(study: Study) -> Study:
     return dataclasses.replace(study, points=tuple(points))
 
 
-def vary(bench: Bench, name: StudyName, out: Path, market: Market) -> list[SensitivityRow]:
+def vary(workspace: Workspace, name: StudyName, out: Path, market: Market) -> list[SensitivityRow]:
     """Run one study at the scale tiny under every variation that may affect it."""
     variations = [each for each in VARIATIONS if name in each.studies]
     profiles = {each.name: str(write_profile(each.profile(), out / "profiles")) for each in variations}
     study = without_repetition(load_study(name, Extent(Scale.TINY)))
-    tables = run_variants(bench, study, str(out / "runs"), market, profiles)
+    tables = run_variants(workspace, study, str(out / "runs"), market, profiles)
     rows = []
     for quantity in QUANTITIES[name]:
         for each in variations:

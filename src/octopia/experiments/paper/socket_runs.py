@@ -17,12 +17,13 @@ from octopia.experiments.paper.rows import CpuSupply, RealRow, Tables
 from octopia.experiments.paper.studies import PlannedRun, Study
 from octopia.experiments.paper.study_runs import make_point, plan, run_audits, sweep_runs
 from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
-from octopia.playing.runs import MANIFEST, TRACES, RunSpec
 from octopia.protocol import MessageKind
 from octopia.simulator.profiles import UNIT, write_profile
+from octopia.trace import RUN_FILE
+from octopia.workloads.runs import TRACES, RunSpec
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market, Workspace
     from octopia.pipeline.summaries import DeliverySummary
 
 LINKS = dataclasses.replace(
@@ -31,7 +32,7 @@ LINKS = dataclasses.replace(
 """In virtual time as on sockets, the copies of a flood race each other."""
 
 
-def run_over_sockets(bench: Bench, study: Study, out: Path, market: Market) -> Tables:
+def run_over_sockets(workspace: Workspace, study: Study, out: Path, market: Market) -> Tables:
     """Run the unfinished part of a study over real sockets and in virtual time, and return its rows and audits."""
     from octopia.pipeline.summaries import summarise_deliveries
     from octopia.pipeline.sweep import pending
@@ -39,23 +40,23 @@ def run_over_sockets(bench: Bench, study: Study, out: Path, market: Market) -> T
     place = out.absolute() / study.name
     real, simulated = str(place / "real"), str(place / "simulated")
     for point in study.points:
-        make_point(bench, point, f"{place}/{point.folder}", market, with_truth=True)
+        make_point(workspace, point, f"{place}/{point.folder}", market, with_truth=True)
     profile = str(write_profile(LINKS, place))
     planned = [
         dataclasses.replace(each, run=_real(each, study, place, profile))
-        for each in plan(bench, study, str(place), "real")
+        for each in plan(workspace, study, str(place), "real")
     ]
     for run in pending([each.run for each in planned], real):
-        _play(bench, run, real)
-    sweep_runs(bench, study, planned, simulated)
-    by_clock, in_virtual_time = summarise_deliveries(bench, [real]), summarise_deliveries(bench, [simulated])
+        _play(workspace, run, real)
+    sweep_runs(workspace, study, planned, simulated)
+    by_clock, in_virtual_time = summarise_deliveries(workspace, [real]), summarise_deliveries(workspace, [simulated])
     rows = [
-        _row(study, each, by_clock[each.run.run_id], in_virtual_time[each.run.run_id], _cpu_use(bench, each.folder))
+        _row(study, each, by_clock[each.run.run_id], in_virtual_time[each.run.run_id], _cpu_use(workspace, each.folder))
         for each in planned
     ]
     # The runs in virtual time have the same ids.
     audits = [
-        dataclasses.replace(row, run=f"{row.run}, over sockets") for row in run_audits(bench, planned, str(place))
+        dataclasses.replace(row, run=f"{row.run}, over sockets") for row in run_audits(workspace, planned, str(place))
     ]
     return Tables(real=tuple(rows), audits=tuple(audits))
 
@@ -71,14 +72,14 @@ def _real(planned: PlannedRun, study: Study, place: Path, profile: str) -> RunSp
     return msgspec.structs.replace(run, uncongested=False, sample_ms=0.0, profile=profile, overlay=overlay)
 
 
-def _play(bench: Bench, run: RunSpec, folder: str) -> None:
-    with bench.stages.line(f"{run.run_id}, over sockets:") as tell:
+def _play(workspace: Workspace, run: RunSpec, folder: str) -> None:
+    with workspace.stages.line(f"{run.run_id}, over sockets:") as tell:
         played = play_on_brokers(run, Path(folder) / TRACES / run.run_id, 1.0, tell)
         tell(f"{played.deliveries:,} deliveries")
 
 
-def _cpu_use(bench: Bench, folder: str) -> CpuUse | None:
-    cpu = bench.storage.read_json(f"{folder}/{MANIFEST}")["cpu"]
+def _cpu_use(workspace: Workspace, folder: str) -> CpuUse | None:
+    cpu = workspace.storage.read_json(f"{folder}/{RUN_FILE}")["cpu"]
     return None if cpu is None else msgspec.convert(cpu, CpuUse)
 
 

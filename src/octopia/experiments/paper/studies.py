@@ -20,8 +20,8 @@ import msgspec
 from octopia.errors import InvalidFile, UsageError
 from octopia.experiments.paper.names import Scale, StudyName
 from octopia.pipeline.spec import Burst, WorkloadSpec
-from octopia.playing.runs import RunSpec
 from octopia.tomlfile import Table, read_toml
+from octopia.workloads.runs import RunSpec
 
 _BURST_PREFIX = "burst_"
 _REAL = "real"

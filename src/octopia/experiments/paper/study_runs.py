@@ -20,13 +20,13 @@ from octopia.experiments.paper.names import StudyName
 from octopia.experiments.paper.results import audit, find_rows
 from octopia.experiments.paper.rows import Tables, tables_of
 from octopia.experiments.paper.studies import PlannedRun, Point, Study
-from octopia.playing.files import MANIFEST
-from octopia.playing.provenance import UNKNOWN
-from octopia.playing.runs import MANIFEST as RUN
-from octopia.playing.runs import TRACES
+from octopia.trace import RUN_FILE
+from octopia.workloads.provenance import UNKNOWN
+from octopia.workloads.runs import TRACES
+from octopia.workloads.workload import WORKLOAD_FILE
 
 if TYPE_CHECKING:
-    from octopia.pipeline.jobs import Bench, Market
+    from octopia.pipeline.jobs import Market, Workspace
 
 _AUDITED = (StudyName.DELIVERY, StudyName.BURST)
 
@@ -40,27 +40,27 @@ class Ran:
     """The commits of the code that played the runs."""
 
 
-def run_study(bench: Bench, study: Study, folder: str, market: Market) -> Ran:
+def run_study(workspace: Workspace, study: Study, folder: str, market: Market) -> Ran:
     """Run the unfinished part of a study, and return its rows."""
     place = f"{folder}/{study.name}"
     is_audited = study.name in _AUDITED
-    runs = _run(bench, study, place, market, with_truth=is_audited)
-    commits = {str(bench.storage.read_json(f"{each.folder}/{RUN}").get("commit", UNKNOWN)) for each in runs}
-    audits = run_audits(bench, runs, place) if is_audited else ()
-    found = find_rows(bench, study, runs)
+    runs = _run(workspace, study, place, market, with_truth=is_audited)
+    commits = {str(workspace.storage.read_json(f"{each.folder}/{RUN_FILE}").get("commit", UNKNOWN)) for each in runs}
+    audits = run_audits(workspace, runs, place) if is_audited else ()
+    found = find_rows(workspace, study, runs)
     return Ran(tables_of([*(row for each in runs for row in found[each.run.run_id]), *audits]), tuple(sorted(commits)))
 
 
 def run_variants(
-    bench: Bench, study: Study, folder: str, market: Market, profiles: Mapping[str, str]
+    workspace: Workspace, study: Study, folder: str, market: Market, profiles: Mapping[str, str]
 ) -> dict[str, Tables]:
     """Run a study under several profiles, all in one sweep, and return the tables of each by its name.
 
     A profile is given as in a run: by its name, or by the path of a file.
     """
     varied = dataclasses.replace(study, points=tuple(_under(point, profiles.values()) for point in study.points))
-    runs = _run(bench, varied, f"{folder}/{study.name}", market, with_truth=False)
-    found = find_rows(bench, study, runs)
+    runs = _run(workspace, varied, f"{folder}/{study.name}", market, with_truth=False)
+    found = find_rows(workspace, study, runs)
     return {
         name: tables_of(row for each in runs if each.run.profile == profile for row in found[each.run.run_id])
         for name, profile in profiles.items()
@@ -73,43 +73,43 @@ def _under(point: Point, profiles: Iterable[str]) -> Point:
     return dataclasses.replace(point, runs=tuple(runs))
 
 
-def _run(bench: Bench, study: Study, place: str, market: Market, *, with_truth: bool) -> list[PlannedRun]:
+def _run(workspace: Workspace, study: Study, place: str, market: Market, *, with_truth: bool) -> list[PlannedRun]:
     """Make missing workloads and play unfinished runs; return all runs."""
     for point in study.points:
-        make_point(bench, point, f"{place}/{point.folder}", market, with_truth=with_truth)
-    planned = plan(bench, study, place, "runs")
-    sweep_runs(bench, study, planned, f"{place}/runs")
+        make_point(workspace, point, f"{place}/{point.folder}", market, with_truth=with_truth)
+    planned = plan(workspace, study, place, "runs")
+    sweep_runs(workspace, study, planned, f"{place}/runs")
     return planned
 
 
-def sweep_runs(bench: Bench, study: Study, planned: Iterable[PlannedRun], folder: str) -> None:
+def sweep_runs(workspace: Workspace, study: Study, planned: Iterable[PlannedRun], folder: str) -> None:
     """Play the unfinished runs of a study in virtual time; raise JobFailed if any fails."""
     from octopia.pipeline.jobs import run_sweep
 
-    outcomes, _ = run_sweep(bench, [each.run for each in planned], folder)
+    outcomes, _ = run_sweep(workspace, [each.run for each in planned], folder)
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} runs of {study.title} failed; the first, {failed[0].run_id}: {failed[0].error}")
 
 
-def make_point(bench: Bench, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
+def make_point(workspace: Workspace, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
     """Make the workload of a point, and its truth if that is wanted, unless they exist."""
     from octopia.pipeline.jobs import TRUTH, find_truth, make_workload
 
-    storage = bench.storage
+    storage = workspace.storage
     wanted = json.loads(json.dumps({"spec": point.workload.to_json(), "market": dataclasses.asdict(market)}))
-    manifest = storage.read_json(f"{folder}/{MANIFEST}") if storage.exists(f"{folder}/{MANIFEST}") else {}
+    manifest = storage.read_json(f"{folder}/{WORKLOAD_FILE}") if storage.exists(f"{folder}/{WORKLOAD_FILE}") else {}
     if {key: manifest.get(key) for key in wanted} != wanted:
-        make_workload(bench, folder, point.workload, market)
+        make_workload(workspace, folder, point.workload, market)
     if with_truth and not storage.has_table(f"{folder}/{TRUTH}"):
-        find_truth(bench, folder)
+        find_truth(workspace, folder)
 
 
-def plan(bench: Bench, study: Study, place: str, sweep: str) -> list[PlannedRun]:
+def plan(workspace: Workspace, study: Study, place: str, sweep: str) -> list[PlannedRun]:
     """Return the runs of a study, each with an id, with the workload of its point and with a folder in the sweep's."""
     planned = []
     for point in study.points:
-        workload = bench.storage.absolute(f"{place}/{point.folder}")
+        workload = workspace.storage.absolute(f"{place}/{point.folder}")
         for run in point.runs:
             profile = "" if run.profile == "paper" else f"-{PurePosixPath(run.profile).stem}"
             run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}{profile}"
@@ -118,13 +118,13 @@ def plan(bench: Bench, study: Study, place: str, sweep: str) -> list[PlannedRun]
     return planned
 
 
-def run_audits(bench: Bench, runs: Iterable[PlannedRun], place: str) -> list[AuditRow]:
+def run_audits(workspace: Workspace, runs: Iterable[PlannedRun], place: str) -> list[AuditRow]:
     """Audit runs in a folder of a study, all runs of one workload at once against its truth."""
     by_workload: dict[str, list[PlannedRun]] = {}
     for each in runs:
         by_workload.setdefault(f"{place}/{each.point.folder}", []).append(each)
     rows: list[AuditRow] = []
     for workload, planned in by_workload.items():
-        found = {row.run: row for row in audit(bench, workload, planned)}
+        found = {row.run: row for row in audit(workspace, workload, planned)}
         rows += [found[each.run.run_id] for each in planned]
     return rows

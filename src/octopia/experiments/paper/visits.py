@@ -15,13 +15,13 @@ from octopia.broker.interface import Delivered
 from octopia.content import Publication
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, Peer, PublicationId, SubscriptionId
-from octopia.playing.files import Workload
-from octopia.playing.simulated import Play, scenario_of
 from octopia.protocol.messages import ClientReply
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import UNIT
 from octopia.simulator.run import run_scenario
+from octopia.workloads.simulated_run import scenario_of
+from octopia.workloads.workload import Workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,10 +66,9 @@ class Played:
 def play_for_visits(workload: Workload, algorithm: Algorithm, first: int, seed: int) -> Played:
     """Play the first publications of a workload, and record their visits."""
     journeys = _Journeys()
-    play = Play(RoutingSettings(algorithm), UNIT.name, seed, first, Detail.HOPS, uncongested=True)
-    scenario = scenario_of(workload, play)
+    scenario = scenario_of(workload, RoutingSettings(algorithm), first=first, uncongested=True)
     # There are too many control messages to keep; the observer records publications only.
-    run = run_scenario(scenario, seed=seed, profile=UNIT, detail=play.detail, keep=False, observers=[journeys])
+    run = run_scenario(scenario, seed=seed, profile=UNIT, detail=Detail.HOPS, keep=False, observers=[journeys])
     # Publications are numbered in the order in which they are due.
     due = sorted(workload.timed(first), key=lambda each: to_ns(each.at_ms))
     contents = {id_: due[run.names.publication(id_)].publication for id_ in journeys.publishers}

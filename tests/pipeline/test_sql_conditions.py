@@ -9,23 +9,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, TimestampType
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, TimestampType
 from truth_cases import EDGES, POOLS, carried, publications, table_of, trees
 
 from octopia.content import Expression, Value, evaluate, parse_expression
 from octopia.errors import InvalidData
-from octopia.pipeline.columns import column_of
+from octopia.pipeline.sql_conditions import SqlColumn, check_columns, condition_of, quoted
 
 TREES = 150
 ROWS = 60
-ATTRIBUTES: dict[str, DataType] = {
-    name: {str: StringType(), int: LongType(), float: DoubleType(), bool: BooleanType()}[type(pool[0])]
-    for name, pool in POOLS.items()
-}
+TYPES = {str: StringType(), int: LongType(), float: DoubleType(), bool: BooleanType()}
+COLUMNS = {name: SqlColumn(quoted(name), TYPES[type(pool[0])]) for name, pool in POOLS.items()}
 
 
 def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
-    """Draw values that are the same in every run, all at once: a job for each would take minutes."""
+    """Draw values that are the same in every run, all at once: one job per value would take minutes."""
     found: list[Any] = []
 
     @settings(
@@ -44,18 +43,18 @@ def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
 
 
 def answers(frame: DataFrame, asked: list[Expression]) -> list[list[bool | None]]:
-    """The answer of each publication, in their order, to each expression."""
-    columns = [column_of(each, ATTRIBUTES).alias(f"answer{at}") for at, each in enumerate(asked)]
+    """The result of each expression for each publication, in order."""
+    columns = [F.expr(condition_of(each, COLUMNS)).alias(f"answer{at}") for at, each in enumerate(asked)]
     return [list(row) for row in frame.orderBy("number").select(*columns).collect()]
 
 
 def as_table(spark: SparkSession, folder: Path, batch: pa.RecordBatch) -> DataFrame:
-    # From a file, because Spark does not compile expressions over rows that it has at hand.
+    # From a file, because Spark does not compile expressions over local rows.
     pq.write_table(pa.table(batch), folder / "publications.parquet")
     return spark.read.parquet(str(folder / "publications.parquet"))
 
 
-def test_columns_answer_as_brokers_do(spark: SparkSession, tmp_path: Path):
+def test_conditions_answer_as_brokers_do(spark: SparkSession, tmp_path: Path):
     asked, rows = drawn(trees, TREES), drawn(publications, ROWS)
     frame = as_table(spark, tmp_path, table_of(rows))
     got = answers(frame, asked)
@@ -69,7 +68,7 @@ def test_columns_answer_as_brokers_do(spark: SparkSession, tmp_path: Path):
     assert {answer for line in got for answer in line} == {True, False, None}
 
 
-def test_columns_answer_so_in_every_edge_case(spark: SparkSession, tmp_path: Path):
+def test_conditions_answer_so_in_every_edge_case(spark: SparkSession, tmp_path: Path):
     rows = [values for _, values, _ in EDGES]
     got = answers(as_table(spark, tmp_path, table_of(rows)), [parse_expression(text) for text, _, _ in EDGES])
     named = {(text, str(values)): got[at][at] for at, (text, values, _) in enumerate(EDGES)}
@@ -83,9 +82,4 @@ def test_brokers_answer_so_in_every_edge_case(text: str, values: dict[str, Value
 
 def test_columns_of_other_types_are_refused():
     with pytest.raises(InvalidData, match="attribute x as a string, bigint, double or boolean, got timestamp"):
-        column_of(parse_expression("x = 1"), {"x": TimestampType()})
-
-
-def test_names_in_which_spark_would_replace_something_are_refused():
-    with pytest.raises(InvalidData, match="which Spark replaces"):
-        column_of(parse_expression("x = 1"), {"${env:HOME}": LongType()})
+        check_columns({"x": SqlColumn("x", TimestampType())})

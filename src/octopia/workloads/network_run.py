@@ -1,8 +1,8 @@
-"""A workload on brokers that run: its clients connect, subscribe, and publish by the clock.
+"""A run on real brokers: the workload's clients connect, subscribe, and publish by the clock.
 
-All clients share this process, so that one clock tells how long deliveries took. What they receive is written as rows
-of the trace, and so is what brokers accepted: the audit needs no more. Totals of messages and tables are what the
-brokers report in the end.
+All clients share this process, so delays are measured with one clock. The trace has the publications that brokers
+accepted and the deliveries to clients, as the audit needs them. It ends with the totals of messages and tables that the
+brokers report.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from octopia.client import Client, Received, connect
 from octopia.content import Publication
 from octopia.errors import NetworkError, OctopiaError
 from octopia.ids import BrokerId, LinkKind
-from octopia.playing.files import Issued, Timed, Workload
 from octopia.protocol import Command, MessageKind, Verb
 from octopia.runtime.operating import ask
 from octopia.trace import Row, TraceSink
+from octopia.workloads.workload import Issued, Timed, Workload
 
 AT_ONCE = 50
-"""How many clients connect at the same time."""
+"""The number of clients that connect at the same time."""
 POLL_S = 0.2
 QUIET_S = 1.0
-"""When queues are empty and nothing has come for so long, everything has."""
+"""A run is over once queues are empty and nothing has arrived for this long."""
 PATIENCE_S = 600.0
-"""How long deliveries may take to come after the last publication."""
+"""The longest wait for deliveries after the last publication."""
 
 OnProgress = Callable[[int, int], None]
-"""Told how many publications were accepted, and how many deliveries have come."""
+"""Takes the numbers of publications accepted and of deliveries received so far."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
-    """How much of a workload is played (0: all of it), and how many times faster than it says."""
+    """The number of publications to send (0 for all), and the factor by which time is sped up."""
 
     first: int = 0
     speed: float = 1.0
@@ -48,7 +48,7 @@ class Pace:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """What came of playing a workload."""
+    """The results of a run."""
 
     publications: int
     deliveries: int
@@ -63,7 +63,7 @@ async def play_on_network(
     pace: Pace,
     on_progress: OnProgress,
 ) -> Played:
-    """Play a workload on an overlay whose brokers listen at these addresses; return when all has arrived."""
+    """Run a workload on brokers that listen at these addresses; return when everything has arrived."""
     by_publisher: dict[str, list[Timed]] = {}
     for each in workload.timed(pace.first or None):
         by_publisher.setdefault(each.publisher, []).append(each)
@@ -72,7 +72,7 @@ async def play_on_network(
         await _enter(stack, workload.subscriptions, addresses, functools.partial(_subscribe, writer))
         hosts = {each.client: str(each.broker) for each in workload.advertisements}
         begin = writer.begin()
-        telling = asyncio.create_task(_tell(writer, on_progress))
+        reporting = asyncio.create_task(_report(writer, on_progress))
         try:
             await asyncio.gather(
                 *(
@@ -80,16 +80,16 @@ async def play_on_network(
                     for name, timed in by_publisher.items()
                 )
             )
-            reports = await _rest(writer, addresses)
+            reports = await _quiescence(writer, addresses)
         finally:
-            telling.cancel()
+            reporting.cancel()
         on_progress(writer.publications, writer.deliveries)
         writer.finish(reports)
         return Played(writer.publications, writer.deliveries, writer.last_s - begin, reports)
 
 
 class NetworkTrace:
-    """Writes the rows of a run on the network; times count from the moment when publishing begins."""
+    """Writes the rows of a run on the network; time 0 is when publishing begins."""
 
     def __init__(self, run_id: str, algorithm: str, sinks: Sequence[TraceSink]):
         self._run_id = run_id
@@ -101,42 +101,30 @@ class NetworkTrace:
         self.last_s = 0.0
 
     def begin(self) -> float:
-        """Let time begin, and return it by the monotonic clock."""
+        """Set time 0 to now, and return it by the monotonic clock."""
         self._begin_ms = time.time() * 1000.0
         self.last_s = time.perf_counter()
         return self.last_s
 
     def accepted(self, timed: Timed, broker: str, published_ms: float) -> None:
-        """Note a publication that its host broker has accepted."""
+        """Record a publication that its host broker has accepted."""
         self.publications += 1
-        row = self._row(Event.RECEIVE, broker, published_ms - self._begin_ms)
-        row.kind, row.link, row.peer, row.client = (
-            MessageKind.PUBLICATION,
-            LinkKind.CLIENT,
-            timed.publisher,
-            timed.publisher,
-        )
-        row.publication, row.hop, row.published_ms = timed.number, 0, published_ms - self._begin_ms
+        row = self._client_row(Event.RECEIVE, broker, timed.publisher, published_ms, published_ms)
+        row.publication, row.hop = timed.number, 0
         self._write(row)
 
     def delivered(self, issued: Issued, received: Received) -> None:
-        """Note a delivery."""
+        """Record a delivery."""
         self.deliveries += 1
         self.last_s = time.perf_counter()
-        row = self._row(Event.DELIVER, str(issued.broker), received.received_ms - self._begin_ms)
-        row.kind, row.link, row.peer, row.client = (
-            MessageKind.PUBLICATION,
-            LinkKind.CLIENT,
-            issued.client,
-            issued.client,
-        )
+        broker, published_ms = str(issued.broker), received.published_ms
+        row = self._client_row(Event.DELIVER, broker, issued.client, published_ms, received.received_ms)
         row.message_id, row.subscription, row.hop = str(received.id), issued.id, received.hops
         row.publication = int.from_bytes(received.payload, "big")
-        row.published_ms = received.published_ms - self._begin_ms
         self._write(row)
 
     def finish(self, reports: Mapping[str, dict[str, Any]]) -> None:
-        """Write the totals that brokers report: messages by kind, and the sizes of tables."""
+        """Write the totals that brokers report: messages by kind, and table sizes."""
         now_ms = time.time() * 1000.0 - self._begin_ms
         for broker, report in reports.items():
             for event, totals in ((Event.TABLE, report["tables"]), (Event.SEND, report["sent"])):
@@ -145,6 +133,13 @@ class NetworkTrace:
                         row = self._row(event, broker, now_ms)
                         row.kind, row.value = kind, value
                         self._write(row)
+
+    def _client_row(self, event: Event, broker: str, client: str, published_ms: float, now_ms: float) -> Row:
+        """Return a row about a publication that crosses a client's link; times are those of the wall clock."""
+        row = self._row(event, broker, now_ms - self._begin_ms)
+        row.kind, row.link, row.peer, row.client = MessageKind.PUBLICATION, LinkKind.CLIENT, client, client
+        row.published_ms = published_ms - self._begin_ms
+        return row
 
     def _row(self, event: Event, broker: str, time_ms: float) -> Row:
         return Row(run_id=self._run_id, algorithm=self._algorithm, event=event, broker=broker, time_ms=time_ms)
@@ -160,7 +155,7 @@ async def _enter(
     addresses: Mapping[BrokerId, Address],
     issue: Callable[[Client, Issued], Any],
 ) -> dict[str, Client]:
-    """Connect clients, some at a time, and let each issue what it has."""
+    """Connect clients, ``AT_ONCE`` at a time, and issue the advertisement or subscription of each."""
     clients: dict[str, Client] = {}
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -203,14 +198,14 @@ async def _publish(
         writer.accepted(each, host, published_ms)
 
 
-async def _tell(writer: NetworkTrace, on_progress: OnProgress) -> None:
+async def _report(writer: NetworkTrace, on_progress: OnProgress) -> None:
     while True:
         on_progress(writer.publications, writer.deliveries)
         await asyncio.sleep(POLL_S)
 
 
-async def _rest(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
-    """Wait until no queue holds anything and nothing comes any more; return what brokers report then."""
+async def _quiescence(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
+    """Wait until queues are empty and nothing arrives any more; return the reports of the brokers."""
     deadline = time.perf_counter() + PATIENCE_S
     while True:
         reports = await asyncio.gather(*(ask(address, Command(Verb.REPORT)) for address in addresses.values()))
@@ -220,5 +215,5 @@ async def _rest(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> 
         if not waiting and now - writer.last_s > QUIET_S:
             return by_broker
         if now > deadline:
-            raise NetworkError(f"{waiting} publications still wait in queues {PATIENCE_S:g} s after the last one")
+            raise NetworkError(f"{waiting} publications are still queued {PATIENCE_S:g} s after the last one was sent")
         await asyncio.sleep(POLL_S)

@@ -1,12 +1,12 @@
-"""The predicates about one attribute, all asked at once of a batch of publications.
+"""Bitmaps of predicates: all predicates on one attribute, evaluated together on a batch of publications.
 
-Every predicate is the difference (XOR) of two rows of an attribute's table of bits (see ``ranks``), and to ask it is to
-find their numbers. For a predicate that is an interval they are where its bounds fall among the distinct values; the
-bounds of all predicates are located together. Further rows have all publications, and what a predicate without an
-interval (IN, LIKE and the like) is true of: such a one is asked about each distinct value.
+The bitmap of a predicate is the difference (XOR) of two rows of an attribute's table of bits (see ``ranks``), so
+evaluating it means finding the numbers of these rows. For an interval they are the positions of its bounds among the
+distinct values; the bounds of all predicates are located together. Additional rows have all publications, and the
+results of predicates that are no interval (IN, LIKE and others), which are evaluated on each distinct value.
 
-Only "true" matters here. A predicate about values of another type than the column's has two equal rows: it is never
-true. Bounds are turned into exact ones of the column's type; texts are ordered by code point.
+Only "true" matters here. A predicate on values of another type than the column's has two equal rows: it is never true.
+Bounds are converted to exact ones of the column's type; strings are ordered by code point.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 
 from octopia.content.predicates import Operator, Predicate, bounds, elements, scalar
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN, Value, ValueType, value_type
-from octopia.pipeline.ranks import Kind, Mask, Places, Ranked, Words, kind_of, packed, threshold_bits
+from octopia.pipeline.ranks import Kind, Mask, Positions, Ranked, Words, kind_of, packed, threshold_bits
 
 
 class Side(enum.Enum):
-    """Where a cut is: before all values that are equal to its own, or after them."""
+    """The side of a cut: before all values that are equal to its own, or after them."""
 
     BEFORE = "left"
     AFTER = "right"
@@ -47,7 +47,7 @@ _TEXT_TESTS: dict[Operator, Callable[[pa.Array, str], pa.Array]] = {
     Operator.CONTAINS: pc.match_substring,
     Operator.LIKE: pc.match_like,
 }
-_CONTRARIES = {
+_NEGATED = {
     Operator.NE: Operator.EQ,
     Operator.NOT_IN: Operator.IN,
     Operator.NOT_PREFIX: Operator.PREFIX,
@@ -56,20 +56,20 @@ _CONTRARIES = {
     Operator.NOT_LIKE: Operator.LIKE,
 }
 _BOTTOM, _TOP, _ALL = range(3)
-"""The cuts below and above all values, and the row of all publications; other cuts follow."""
+"""The cuts below and above all values, and the row of all publications; the numbers of other cuts follow."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """The answer of each predicate about a batch: the rows ``first`` and ``second`` of ``bits``, to be XORed."""
+class Bitmaps:
+    """The bitmap of each predicate on a batch: rows ``first`` and ``second`` of ``bits``, to be XORed."""
 
     bits: Words
-    first: Places
-    second: Places
+    first: Positions
+    second: Positions
 
 
-class Questions:
-    """All distinct predicates about one attribute, each with a number."""
+class PredicateSet:
+    """All distinct predicates on one attribute, numbered."""
 
     def __init__(self) -> None:
         self._numbers: dict[Predicate, int] = {}
@@ -80,17 +80,17 @@ class Questions:
         self._prepared.clear()
         return self._numbers.setdefault(predicate, len(self._numbers))
 
-    def ask(self, column: pa.Array) -> Answers:
-        """Answer all predicates about a column."""
+    def evaluate(self, column: pa.Array) -> Bitmaps:
+        """Evaluate all predicates on a column."""
         kind = kind_of(column.type)
         if kind not in self._prepared:
             self._prepared[kind] = _Prepared(kind, self._numbers)
-        return self._prepared[kind].ask(column)
+        return self._prepared[kind].evaluate(column)
 
 
 @dataclass(frozen=True, slots=True)
 class _Odd:
-    """A predicate without an interval: it asks each distinct value, by spans between cuts or by a test of texts."""
+    """A predicate that is no interval: evaluated on each distinct value, by spans between cuts or a string test."""
 
     spans: Sequence[tuple[int, int]] = ()
     test: Callable[[pa.Array], pa.Array] | None = None
@@ -99,40 +99,40 @@ class _Odd:
 
 @dataclass(slots=True)
 class _Cuts:
-    """The distinct bounds on one side, and the number of the cut that each stands for."""
+    """The distinct bounds on one side, and the number of the cut at each."""
 
     numbers: dict[Any, int] = field(default_factory=dict)
     values: Any = ()
-    places: Places = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    places: Positions = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
 
 class _Prepared:
-    """The predicates about one attribute, made ready for columns of one type."""
+    """The predicates on one attribute, prepared for columns of one type."""
 
     def __init__(self, kind: Kind, predicates: Iterable[Predicate]):
         self._kind = kind
         self._cuts = {side: _Cuts() for side in Side}
         self._count = _ALL + 1
         self._odd: list[_Odd] = []
-        asked = [self._interval(each) for each in predicates]
-        # The rows of odd predicates count on after the cuts.
-        low = [_BOTTOM if isinstance(each, int) else each[0] for each in asked]
-        high = [self._count + each if isinstance(each, int) else each[1] for each in asked]
+        intervals = [self._interval(each) for each in predicates]
+        # The numbers of odd predicates follow those of the cuts.
+        low = [_BOTTOM if isinstance(each, int) else each[0] for each in intervals]
+        high = [self._count + each if isinstance(each, int) else each[1] for each in intervals]
         self._low, self._high = np.array(low, dtype=np.intp), np.array(high, dtype=np.intp)
         for cuts in self._cuts.values():
             _sort(cuts, kind)
 
-    def ask(self, column: pa.Array) -> Answers:
+    def evaluate(self, column: pa.Array) -> Bitmaps:
         ranked = Ranked.of(column, self._kind)
         places = self._locate(ranked)
         bits = threshold_bits(ranked, len(self._odd))
         for row, odd in enumerate(self._odd, len(ranked.values) + 2):
             bits[row] = packed(self._mask(odd, ranked, places)[ranked.ranks])
         second = places[self._low]
-        return Answers(bits, np.maximum(places[self._high], second), second)
+        return Bitmaps(bits, np.maximum(places[self._high], second), second)
 
-    def _locate(self, ranked: Ranked) -> Places:
-        """Return the row of each cut, and then of each odd predicate."""
+    def _locate(self, ranked: Ranked) -> Positions:
+        """Return the row of each cut, then of each odd predicate."""
         size = len(ranked.values)
         places = np.empty(self._count + len(self._odd), dtype=np.intp)
         places[_BOTTOM], places[_TOP], places[_ALL] = 0, size, size + 1
@@ -141,8 +141,8 @@ class _Prepared:
             places[cuts.places] = _count_below(ranked.values, cuts.values, side, self._kind)
         return places
 
-    def _mask(self, odd: _Odd, ranked: Ranked, places: Places) -> Mask:
-        """Tell of which distinct values a predicate is true; of null, the last one, it is not."""
+    def _mask(self, odd: _Odd, ranked: Ranked, places: Positions) -> Mask:
+        """Return a mask of the distinct values for which a predicate is true; it is false for null, the last one."""
         mask = np.zeros(len(ranked.values) + 1, dtype=np.bool_)
         for low, high in odd.spans:
             mask[places[low] : places[high]] = True
@@ -155,7 +155,7 @@ class _Prepared:
     # From predicates to cuts.
 
     def _interval(self, predicate: Predicate) -> tuple[int, int] | int:
-        """Return the cuts between which a predicate is true, or the number of an odd predicate."""
+        """Return the cuts that enclose the values for which a predicate is true, or the number of an odd predicate."""
         never, kinds = (_BOTTOM, _BOTTOM), predicate.value_types
         if predicate.operator is Operator.ABSENT:
             return _TOP, _ALL
@@ -181,7 +181,7 @@ class _Prepared:
         return len(self._odd) - 1
 
     def _odd_of(self, predicate: Predicate) -> _Odd:
-        operator = _CONTRARIES.get(predicate.operator, predicate.operator)
+        operator = _NEGATED.get(predicate.operator, predicate.operator)
         is_negated = operator is not predicate.operator
         if operator in _TEXT_TESTS:
             text = str(predicate.operand)
@@ -203,7 +203,7 @@ class _Prepared:
 
 
 def _exact(value: Value, side: Side, kind: Kind) -> tuple[Value, Side]:
-    """Return the cut among values of the column's type that leaves the same ones on either side."""
+    """Return a cut at a value of the column's type that separates the same values."""
     if kind is Kind.WHOLE and isinstance(value, float):
         if not INTEGER_MIN <= value <= INTEGER_MAX:
             return (INTEGER_MIN, Side.BEFORE) if value < 0 else (INTEGER_MAX, Side.AFTER)
@@ -218,18 +218,18 @@ def _exact(value: Value, side: Side, kind: Kind) -> tuple[Value, Side]:
 
 
 def _sort(cuts: _Cuts, kind: Kind) -> None:
-    """Put the bounds of one side in order, which makes them faster to locate."""
+    """Sort the bounds of one side, which makes them faster to locate."""
     ordered = sorted(cuts.numbers)
     cuts.places = np.array([cuts.numbers[each] for each in ordered], dtype=np.intp)
     types = {Kind.WHOLE: np.int64, Kind.DOUBLE: np.float64, Kind.YES_NO: np.int8}
     cuts.values = ordered if kind is Kind.TEXT else np.array(ordered, dtype=types[kind])
 
 
-def _count_below(values: Any, bounds_: Any, side: Side, kind: Kind) -> Places:
-    """Return, for each bound in order, how many of the distinct values lie before its cut."""
+def _count_below(values: Any, bounds_: Any, side: Side, kind: Kind) -> Positions:
+    """Return, for each bound in order, the number of distinct values before its cut."""
     if kind is not Kind.TEXT:
-        return cast(Places, np.searchsorted(values, bounds_, side=side.value))
-    # There are fewer values than bounds: place each value among the bounds, and count the values up to each bound.
+        return cast(Positions, np.searchsorted(values, bounds_, side=side.value))
+    # There are fewer values than bounds: locate each value among the bounds, and count the values up to each bound.
     place = functools.partial(bisect.bisect_right if side is Side.BEFORE else bisect.bisect_left, bounds_)
     placed = np.array([place(each) for each in values], dtype=np.intp)
     return np.searchsorted(placed, np.arange(len(bounds_)), side="right")

@@ -1,4 +1,4 @@
-"""What results hang on beside their input: the code that made them, and the machine."""
+"""The code and the machine that results come from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ UNKNOWN = "unknown: not run from a repository"
 
 @functools.cache
 def commit() -> str:
-    """Return the commit of this code, and whether files were changed since, if it runs from a repository."""
+    """Return the commit of this code, and whether files have changed since, if it runs from a repository."""
     try:
-        # Not that of a repository around an installed package.
+        # An installed package may lie inside an unrelated repository.
         _git("ls-files", "--error-unmatch", "--", __file__)
         return _git("rev-parse", "HEAD") + (" with changes" if _git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):
@@ -29,15 +29,15 @@ def _git(*arguments: str) -> str:
 
 
 def describe_machine() -> str:
-    """Say what this machine is."""
-    processor = _first_of("/proc/cpuinfo", "model name") or platform.machine()
+    """Return the CPUs, the memory, the operating system and the Python version of this machine."""
+    cpu = _first_of("/proc/cpuinfo", "model name") or platform.machine()
     memory_kib = _first_of("/proc/meminfo", "MemTotal").removesuffix(" kB")
     memory = f", {round(int(memory_kib) / 2**20)} GiB" if memory_kib.isdigit() else ""
-    return f"{os.cpu_count()} x {processor}{memory}, {platform.system()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} x {cpu}{memory}, {platform.system()}, Python {platform.python_version()}"
 
 
 def _first_of(path: str, key: str) -> str:
-    """Return what the first line with a key says, where Linux tells such things."""
+    """Return the value on the first line with a key, or nothing where Linux's /proc is missing."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""Who is where: clients on the brokers of an overlay.
+"""The placement of clients on the brokers of an overlay.
 
-Publishers and subscribers are spread at random. The subscribers of a burst are spread over all clusters, and none is at
+Publishers and subscribers are placed at random. The subscribers of a burst are spread over all clusters, and none is at
 the broker of the burst's publisher.
 """
 
@@ -9,21 +9,21 @@ from __future__ import annotations
 import dataclasses
 
 from octopia.ids import BrokerId
-from octopia.pipeline.drawing import chosen
-from octopia.pipeline.publishing import BURST
+from octopia.pipeline.randomness import chosen
+from octopia.pipeline.schedule import BURST
 from octopia.pipeline.spec import WorkloadSpec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Places:
-    """Where the clients of a workload are; the answer depends on the seed and the client alone."""
+class Placement:
+    """The brokers of a workload's clients; they depend on the seed and the client alone."""
 
     spec: WorkloadSpec
     brokers: tuple[BrokerId, ...]
 
     @classmethod
-    def of(cls, spec: WorkloadSpec) -> Places:
-        """Return the places of a workload."""
+    def of(cls, spec: WorkloadSpec) -> Placement:
+        """Return the placement of a workload."""
         return cls(spec, tuple(spec.scot().brokers))
 
     def publisher(self, name: str) -> str:

@@ -1,7 +1,7 @@
-"""Publications out of bars: who publishes what, and when.
+"""The schedule of publications: which publisher sends which bars, and when.
 
-Symbols are dealt to publishers; each publishes the bars of its symbols by date, and begins again when it has no more.
-Times are whole microseconds until the end, so that sums do not depend on the order in which they are made.
+Symbols are dealt to publishers. Each publishes the bars of its symbols by date, and starts over when it has no more.
+Times are whole microseconds until the end, so sums do not depend on the order of addition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from octopia.errors import InvalidData, UsageError
-from octopia.pipeline.drawing import drawn, shuffled
+from octopia.pipeline.randomness import drawn, shuffled
 from octopia.pipeline.schemas import ATTRIBUTES, PUBLICATIONS
 from octopia.pipeline.spec import SYMBOLS_EACH, WorkloadSpec
 
@@ -28,9 +28,9 @@ def publisher_name(number: int) -> str:
 
 
 def deal(symbols: Sequence[str], spec: WorkloadSpec) -> dict[str, str]:
-    """Return the publisher of each symbol that is published about.
+    """Return the publisher of each symbol that is published.
 
-    A burst is about the last symbols in order, so that no range of other symbols has them in it.
+    A burst has the last symbols in order, so no range of other symbols contains them.
     """
     ordered = sorted(symbols)
     if not ordered:
@@ -52,7 +52,7 @@ def deal(symbols: Sequence[str], spec: WorkloadSpec) -> dict[str, str]:
 
 
 def publications(bars: DataFrame, dealt: dict[str, str], spec: WorkloadSpec) -> DataFrame:
-    """Return the publications of a workload (schema PUBLICATIONS), numbered by time."""
+    """Return the publications of a workload (``PUBLICATIONS``), numbered by time."""
     spark = bars.sparkSession
     table = spark.createDataFrame(sorted(dealt.items()), "symbol string, publisher string")
     owned = bars.join(table, on="symbol", how="inner")
@@ -62,7 +62,7 @@ def publications(bars: DataFrame, dealt: dict[str, str], spec: WorkloadSpec) -> 
 
 
 def _repeated(owned: DataFrame, spec: WorkloadSpec) -> DataFrame:
-    """Give every publisher its bars in order, from the start again until it has enough; ``turn`` counts from 0."""
+    """Return the bars of every publisher in order, repeated until there are enough; ``turn`` counts from 0."""
     by_publisher = Window.partitionBy("publisher")
     placed = owned.select(
         "publisher",
@@ -77,7 +77,7 @@ def _repeated(owned: DataFrame, spec: WorkloadSpec) -> DataFrame:
 
 
 def _wanted(spec: WorkloadSpec) -> Column:
-    """Return how many publications a publisher makes."""
+    """Return the number of publications of a row's publisher."""
     of_others = F.lit(spec.publications) if spec.publications else F.col("bars")
     if spec.burst is None:
         return of_others
@@ -85,14 +85,14 @@ def _wanted(spec: WorkloadSpec) -> Column:
 
 
 def _with_times(turns: DataFrame, spec: WorkloadSpec) -> DataFrame:
-    """Give every publication its time: gaps of a varying rate, or, in a burst, always the same gap."""
+    """Add the time of every publication: random gaps, or constant ones in a burst."""
     longest, shortest = round(_US_PER_MINUTE / spec.per_minute_min), round(_US_PER_MINUTE / spec.per_minute_max)
     chance = drawn(spec.seed, "gaps", F.col("publisher"), F.col("turn"))
     gap = F.lit(shortest) + F.floor(chance * (longest - shortest + 1))
-    # Without this, all publishers would begin at about the same moment.
+    # Without an offset, all publishers would start at about the same time.
     offset = F.floor(drawn(spec.seed, "offsets", F.col("publisher")) * longest)
     so_far = Window.partitionBy("publisher").orderBy("turn").rowsBetween(Window.unboundedPreceding, 0)
-    # A gap is never negative, and the first one comes before the first publication.
+    # The offset stands in for the first gap.
     at_us = offset + F.sum(F.when(F.col("turn") == 0, F.lit(0)).otherwise(gap)).over(so_far)
     if spec.burst is not None:
         of_burst = F.lit(round(spec.burst.start_ms * 1000)) + F.floor(
@@ -103,10 +103,10 @@ def _with_times(turns: DataFrame, spec: WorkloadSpec) -> DataFrame:
 
 
 def _numbered_by_time(timed: DataFrame) -> DataFrame:
-    """Number the rows from 0 by time, publisher by publisher where times are equal; no task sees more than a second."""
+    """Number the rows from 0 by time, then by publisher; no task sorts more than one second of publications."""
     bucketed = timed.select("*", F.floor(F.col("at_us") / _BUCKET_US).alias("bucket"))
     counts = bucketed.groupBy("bucket").agg(F.count(F.lit(1)).alias("rows"))
-    # Time has no negative buckets: all of these few rows are one partition, which Spark would warn of if it knew.
+    # No bucket is negative, so these few rows form one partition, without the warning that Spark gives for none.
     so_far = Window.partitionBy(F.col("bucket") < 0).orderBy("bucket").rowsBetween(Window.unboundedPreceding, 0)
     before = counts.select("bucket", (F.sum("rows").over(so_far) - F.col("rows")).alias("before"))
     within = F.row_number().over(Window.partitionBy("bucket").orderBy("at_us", "publisher", "turn"))
@@ -120,10 +120,10 @@ def _numbered_by_time(timed: DataFrame) -> DataFrame:
 
 
 def _as_number(date: Column) -> Column:
-    """Return a date as a number whose digits people can read: 20180207."""
+    """Return a date as a readable number such as 20180207."""
     return F.year(date) * 10_000 + F.month(date) * 100 + F.dayofmonth(date)
 
 
 def symbols_of(bars: DataFrame) -> list[str]:
-    """Return the symbols of bars, sorted."""
+    """Return the distinct symbols of bars, sorted."""
     return sorted(row.symbol for row in bars.select("symbol").distinct().collect())

@@ -1,4 +1,4 @@
-"""Chance that does not depend on who draws, or where.
+"""Random draws that depend on a seed and a key alone.
 
 A draw is a hash of the seed, a purpose and the row's own key. So the same seed gives the same rows, whatever the
 partitioning, the number of cores and the order of the work.
@@ -19,21 +19,21 @@ _BITS = 53
 
 
 def drawn(seed: int, purpose: str, *keys: Column) -> Column:
-    """Return a number from 0 to below 1 for each row, by its keys."""
+    """Return a column of numbers in [0, 1), drawn by the keys of each row."""
     hashed = F.xxhash64(F.lit(seed), F.lit(purpose), *keys)
     return F.shiftrightunsigned(hashed, 64 - _BITS).cast("double") / float(2**_BITS)
 
 
 def generator(seed: int, purpose: str, *keys: int) -> numpy.random.Generator:
-    """Return a source of chance for one row, by its keys."""
+    """Return the random generator of one row, seeded by its keys."""
     return numpy.random.default_rng([seed % 2**64, *hashlib.sha256(purpose.encode()).digest()[:8], *keys])
 
 
 def shuffled(seed: int, purpose: str, items: Sequence[_T]) -> list[_T]:
-    """Return the items in an order that only the seed decides."""
+    """Return the items in an order that depends on the seed alone."""
     return [items[each] for each in generator(seed, purpose).permutation(len(items))]
 
 
 def chosen(seed: int, purpose: str, items: Sequence[_T], *keys: int) -> _T:
-    """Return one of the items."""
+    """Return one of the items, drawn by the keys."""
     return items[int(generator(seed, purpose, *keys).integers(len(items)))]

@@ -1,14 +1,14 @@
-"""How the pipeline runs: on which Spark, and where its tables lie.
+"""The settings of the pipeline: which Spark it uses, and where its tables are stored.
 
-Settings come from the ``[pipeline]`` table of a file, ``octopia.toml`` in the current folder or the one that
-OCTOPIA_CONFIG names; options of commands go first::
+Settings come from the ``[pipeline]`` table of ``octopia.toml`` in the current folder, or of the file that
+OCTOPIA_CONFIG names. Command-line options take precedence::
 
     [pipeline]
     master = "spark://machine:7077"     # or: remote = "sc://machine:15002"
-    storage = "s3a://bucket/octopia"    # relative paths are found from here; by default from the current folder
+    storage = "s3a://bucket/octopia"    # the root of relative paths; by default the current folder
     ui = false
     partitions = 8                      # of shuffles
-    [pipeline.spark]                    # anything that Spark knows
+    [pipeline.spark]                    # any Spark property
     "spark.executor.memory" = "4g"
 """
 
@@ -31,7 +31,7 @@ _NO_CONF: Mapping[str, str] = {}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """Which Spark, and how; without ``master`` and ``remote`` all cores of this machine."""
+    """The settings of Spark and storage; without ``master`` and ``remote``, Spark runs on all cores of this machine."""
 
     master: str | None = None
     remote: str | None = None
@@ -41,14 +41,14 @@ class PipelineSettings:
     spark: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_CONF)
 
     def for_small_tables(self) -> PipelineSettings:
-        """Return the settings for jobs of seconds, in which Java does not live to see its best code pay off."""
+        """Return the settings for jobs of seconds, which end before optimising Java code pays off."""
         options = f"{_QUICK} {self.spark.get(JAVA_OPTIONS, '')}".rstrip()
         return dataclasses.replace(self, partitions=self.partitions or 2, spark={**self.spark, JAVA_OPTIONS: options})
 
     def with_options(
         self, master: str | None = None, remote: str | None = None, storage: str | None = None, ui: bool | None = None
     ) -> PipelineSettings:
-        """Return the settings with those options that were given."""
+        """Return the settings, replaced by the options that are given."""
         if master and remote:
             raise UsageError(f"expected --master or --remote, got both: {master} and {remote}")
         chosen = self
@@ -60,7 +60,7 @@ class PipelineSettings:
 
 
 def load_settings() -> PipelineSettings:
-    """Read the settings of this machine; all defaults where there is no file."""
+    """Return the settings of the configuration file, or the defaults if there is none."""
     named = os.environ.get(CONFIG_VARIABLE)
     path = Path(named or _DEFAULT_FILE)
     if not named and not path.exists():

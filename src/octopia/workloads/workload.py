@@ -1,0 +1,116 @@
+"""The tables of a workload, read into memory without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from octopia.content import Disjunction, Publication, parse_filter
+from octopia.errors import InvalidData, OctopiaError
+from octopia.ids import BrokerId
+from octopia.overlay import Scot
+from octopia.overlay.files import overlay_from_text
+from octopia.workloads.arrow import pyarrow, read_json, read_table
+
+WORKLOAD_FILE = "workload.json"
+"""The file that describes a workload, beside its tables."""
+ABOUT_PUBLICATIONS = ("number", "at_ms", "publisher")
+"""The columns of a table of publications that are not attributes."""
+ISSUED = pyarrow.schema(
+    {
+        "number": pyarrow.int64(),
+        "id": pyarrow.string(),
+        "client": pyarrow.string(),
+        "broker": pyarrow.string(),
+        "filter": pyarrow.string(),
+        "is_burst": pyarrow.bool_(),
+    }
+)
+"""The columns of a table of advertisements or subscriptions; ``is_burst`` is optional when a workload is read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Issued:
+    """An advertisement or a subscription, with the client that issues it and the client's broker."""
+
+    id: str
+    client: str
+    broker: BrokerId
+    text: str
+    filter: Disjunction
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timed:
+    """A publication with its number, its publisher, and the time at which it is due."""
+
+    number: int
+    at_ms: float
+    publisher: str
+    publication: Publication
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload in memory; its many publications stay in columns."""
+
+    name: str
+    tree: str
+    scot: Scot
+    advertisements: tuple[Issued, ...]
+    subscriptions: tuple[Issued, ...]
+    _publications: pyarrow.Table
+
+    def timed(self, first: int | None = None) -> Iterator[Timed]:
+        """Yield all publications, or the ``first`` N, ordered by number."""
+        table = self._publications if first is None else self._publications.slice(0, first)
+        for batch in table.to_batches(max_chunksize=10_000):
+            for row in batch.to_pylist():
+                number, at_ms, publisher = (row.pop(name) for name in ABOUT_PUBLICATIONS)
+                content = {name: value for name, value in row.items() if value is not None}
+                # The payload is the number, by which a subscriber identifies the publication.
+                yield Timed(number, at_ms, publisher, Publication(content, number.to_bytes(8, "big")))
+
+
+@functools.lru_cache(maxsize=2)
+def load_workload(path: str) -> Workload:
+    """Read a workload from its folder; the last two are cached, since several runs may use the same one."""
+    manifest = read_json(posixpath.join(path, WORKLOAD_FILE))
+    try:
+        tree, clusters = manifest["overlay"]["tree"], manifest["overlay"]["clusters"]
+    except (KeyError, TypeError):
+        raise InvalidData(f"expected the overlay in {path}/{WORKLOAD_FILE}, got a file without it") from None
+    publications = _read_columns(path, "publications", ABOUT_PUBLICATIONS).sort_by("number")
+    return Workload(
+        name=posixpath.basename(path.rstrip("/")),
+        tree=tree,
+        scot=overlay_from_text(tree, clusters).scot,
+        advertisements=_read_issued(path, "advertisements"),
+        subscriptions=_read_issued(path, "subscriptions"),
+        _publications=publications,
+    )
+
+
+def _read_issued(path: str, name: str) -> tuple[Issued, ...]:
+    needed = [each for each in ISSUED.names if each != "is_burst"]
+    rows = _read_columns(path, name, needed).sort_by("number").to_pylist()
+    return tuple(_issued(row, f"{path}/{name}") for row in rows)
+
+
+def _issued(row: dict[str, Any], where: str) -> Issued:
+    try:
+        broker, interest = BrokerId.parse(row["broker"]), parse_filter(row["filter"])
+    except OctopiaError as error:
+        raise InvalidData(f"{where}, {row['id']}: {error}") from None
+    return Issued(row["id"], row["client"], broker, row["filter"], interest)
+
+
+def _read_columns(path: str, name: str, columns: Sequence[str]) -> pyarrow.Table:
+    table = read_table(posixpath.join(path, name))
+    missing = [each for each in columns if each not in table.column_names]
+    if missing:
+        raise InvalidData(f"expected the columns {', '.join(columns)} in {path}/{name}, got no {', '.join(missing)}")
+    return table
