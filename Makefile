@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= 4
 KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 
-.PHONY: demo test check bench soak clean
+.PHONY: demo test check docs bench soak clean
 
 demo: $(READY)
 	$(BIN)/octopia demo
@@ -20,6 +20,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site is built in out/site; any warning is an error. `make test` builds it too.
+docs: $(READY)
+	$(BIN)/python docs/tools/build.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
@@ -42,4 +46,4 @@ $(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/match
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist out .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist out .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .cache
