@@ -106,7 +106,7 @@ class Node:
         # What the next ``ready`` has to look at.
         self._dirty: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
-        self._acknowledges: dict[Peer, None] = {}
+        self._inputs: dict[Peer, None] = {}
         self._entries: list[ForClients] = []
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
         self._closes: list[Close] = []
@@ -213,7 +213,7 @@ class Node:
             self._feed(peer, items, now_ms)  # type: ignore[arg-type]
             return
         outcome = link.session.receive(items, now_ms)  # type: ignore[arg-type]
-        self._acknowledges[peer] = None
+        self._inputs[peer] = None
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
         if outcome.came_up and isinstance(link, NeighbourLink):
@@ -413,14 +413,9 @@ class Node:
         return facts
 
     def _collect(self, ready: Ready, now_ms: float) -> None:
-        """Gather the writes of all links that were touched; those that owe an acknowledgement come last."""
+        """Gather the writes of all links that were touched; acknowledgements of inputs come last."""
         touched, self._touched = self._touched, {}
-        if self._acknowledges:
-            last = [peer for peer in self._acknowledges if peer in touched]
-            for peer in last:
-                del touched[peer]
-            touched.update(dict.fromkeys(last))
-            self._acknowledges = {}
+        inputs, self._inputs = self._inputs, {}
         for peer in touched:
             link = self._link(peer)
             if link is None:
@@ -429,9 +424,15 @@ class Node:
             if link.session is None:
                 items, link.taken = link.taken, []
             elif not link.is_paused:  # Acknowledgements do not pile up for a peer that reads nothing.
-                items = link.session.drain(now_ms)
+                items = link.session.drain(now_ms, acknowledge=peer not in inputs)
             if items or link.is_paced:
                 ready.writes.append((peer, items))
+        for peer in inputs:
+            source = self._link(peer)
+            if source is not None and source.session is not None and not source.is_paused:
+                acknowledgement = source.session.drain(now_ms)
+                if acknowledgement:
+                    ready.writes.append((peer, acknowledgement))
 
     def _settle(self, now_ms: float) -> None:
         """Move messages from queues into sessions until nothing more can move."""
