@@ -83,7 +83,7 @@ async def _others_delay(seconds: float, *, stops: bool) -> float:
         stopped = await overlay.connect("b.0")
         if stops:
             await stopped.subscribe("x >= 0")
-            overlay._nodes[BrokerId("b", 0)].clients[ClientId(stopped.name)].connection.pause_writing()  # type: ignore[union-attr]
+            overlay._servers[BrokerId("b", 0)].clients[ClientId(stopped.name)].connection.pause_writing()  # type: ignore[union-attr]
         published = await _publish(publisher, seconds)
         async with asyncio.timeout(30):
             while len(delays) < OTHERS * published:

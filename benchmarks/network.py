@@ -40,6 +40,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from network_before import Before
 from network_lines import (
     FAN,
     Line,
@@ -86,19 +87,38 @@ class Size:
 # Figures.
 
 
-def in_turns(broker: Line, relay: Line, count: int, rounds: int) -> tuple[list[Round], list[Round]]:
-    """Measure both, after a warm-up."""
+def in_turns(
+    broker: Line, relay: Line, before: Before | None, count: int, rounds: int
+) -> tuple[list[Round], list[Round], list[float]]:
+    """Measure all in turn, after a warm-up."""
+    warm_up = max(100, count // 10)
     for line in (broker, relay):
-        line.run(max(100, count // 10))
-    pairs = [(broker.run(count), relay.run(count)) for _ in range(rounds)]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        line.run(warm_up)
+    if before is not None:
+        before.cpu_s(warm_up)
+    ours, theirs, befores = [], [], []
+    for _ in range(rounds):
+        ours.append(broker.run(count))
+        if before is not None:
+            befores.append(before.cpu_s(count))
+        theirs.append(relay.run(count))
+    return ours, theirs, befores
 
 
-def compare(broker: Line, relay: Line, count: int, rounds: int, hops: int = 1) -> dict[str, float]:
+def compare(
+    broker: Line, relay: Line, before: Before | None, count: int, rounds: int, hops: int = 1
+) -> dict[str, float]:
     """Return what a publication costs at each hop, and how many pass."""
-    ours, theirs = in_turns(broker, relay, count, rounds)
+    ours, theirs, befores = in_turns(broker, relay, before, count, rounds)
     broker_us, relay_us = (min(each.cpu_s for each in side) / count / hops * 1e6 for side in (ours, theirs))
-    return {
+    against = {}
+    if befores:
+        ratios = [one.cpu_s / other for one, other in zip(ours, befores, strict=True)]
+        against = {
+            "before_us": round(min(befores) / count / hops * 1e6, 2),
+            "ratio_to_before": round(median(ratios), 3),
+        }
+    return against | {
         "broker_us": round(broker_us, 2),
         "relay_us": round(relay_us, 2),
         "ratio": round(median(one.cpu_s / other.cpu_s for one, other in zip(ours, theirs, strict=True)), 2),
@@ -107,10 +127,16 @@ def compare(broker: Line, relay: Line, count: int, rounds: int, hops: int = 1) -
     }
 
 
-def measure_hop(size: Size) -> tuple[dict[str, float], dict[str, float]]:
+def line_before(before: Before | None, figure: str) -> contextlib.AbstractContextManager[Before | None]:
+    """Return the same line of brokers of the other checkout, if there is one."""
+    return contextlib.nullcontext() if before is None else before.line(figure)
+
+
+def measure_hop(size: Size, before: Before | None = None) -> tuple[dict[str, float], dict[str, float]]:
     """Measure one hop, for what it costs and for how long it takes."""
     with broker_line(1, ONE_OF_MANY, everything) as broker, relay_line(1, 1, everything) as relay:
-        hop = compare(broker, relay, size.publications, size.rounds)
+        with line_before(before, "hop") as other:
+            hop = compare(broker, relay, other, size.publications, size.rounds)
         ours: list[float] = []
         theirs: list[float] = []
         turns = max(1, round(size.seconds))
@@ -126,16 +152,24 @@ def measure_hop(size: Size) -> tuple[dict[str, float], dict[str, float]]:
     return hop, delay
 
 
-def measure_chain(size: Size) -> dict[str, float]:
+def measure_chain(size: Size, before: Before | None = None) -> dict[str, float]:
     """Measure four hops."""
-    with broker_line(CHAIN, ONE_OF_MANY, everything) as broker, relay_line(CHAIN, 1, everything) as relay:
-        return compare(broker, relay, size.publications, size.rounds, CHAIN)
+    with (
+        broker_line(CHAIN, ONE_OF_MANY, everything) as broker,
+        relay_line(CHAIN, 1, everything) as relay,
+        line_before(before, "chain") as other,
+    ):
+        return compare(broker, relay, other, size.publications, size.rounds, CHAIN)
 
 
-def measure_fan(size: Size) -> dict[str, float]:
+def measure_fan(size: Size, before: Before | None = None) -> dict[str, float]:
     """Measure one hop with many subscribers."""
-    with broker_line(1, RANGES, ranges) as broker, relay_line(1, FAN, halves) as relay:
-        return compare(broker, relay, max(CHOICES, size.publications // 20), size.rounds)
+    with (
+        broker_line(1, RANGES, ranges) as broker,
+        relay_line(1, FAN, halves) as relay,
+        line_before(before, "fan") as other,
+    ):
+        return compare(broker, relay, other, max(CHOICES, size.publications // 20), size.rounds)
 
 
 def measure_overlay(tree: str, processes: int) -> dict[str, float]:
@@ -167,6 +201,8 @@ PACKAGES = {
     "matching": "matching",
     "content": "matching",
     "broker": "broker",
+    "node": "node",
+    "protocol": "wire",
     "runtime": "runtime and transport",
     "transport": "runtime and transport",
 }
@@ -213,10 +249,13 @@ def package_of(file: str) -> str:
     return PACKAGES.get(parts[len(parts) - parts[::-1].index("octopia")], OUTSIDE)
 
 
-def measure(size: Size, tree: str) -> dict[str, Any]:
-    """Measure everything."""
-    hop, delay = measure_hop(size)
-    result: dict[str, Any] = {"hop": hop, "chain": measure_chain(size), "fan": measure_fan(size), "delay": delay}
+def measure(size: Size, tree: str, before: Before | None = None) -> dict[str, Any]:
+    """Measure everything; with another checkout, only the figures that are compared with it."""
+    hop, delay = measure_hop(size, before)
+    result: dict[str, Any] = {"hop": hop, "chain": measure_chain(size, before), "fan": measure_fan(size, before)}
+    if before is not None:
+        return result
+    result["delay"] = delay
     result["overlay"] = measure_overlay(tree, os.cpu_count() or 1)
     result["overlay_apart"] = measure_overlay(tree, len(overlay_from_text(tree).scot.brokers))
     result["shares"] = measure_shares(size)
@@ -230,6 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="how long delays are measured")
     parser.add_argument("--overlay", default="paper:se", help="the large overlay, a tree such as paper:se")
     parser.add_argument("--quick", action="store_true", help="a tenth of it all")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, measured in turn")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     size = Size(chosen.publications, chosen.rounds, 200.0, chosen.seconds)
@@ -238,7 +278,10 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.platform != "linux":
         sys.exit(f"expected Linux, whose clocks of processes this reads, got {platform.system()}")
     try:
-        result = measure(size, chosen.overlay)
+        before = None if chosen.against is None else Before(chosen.against.absolute())
+        result = measure(size, chosen.overlay, before)
+        if before is not None:
+            before.end()
     except (Wrong, OctopiaError) as error:
         sys.exit(str(error))
     if chosen.json:

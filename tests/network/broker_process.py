@@ -22,7 +22,7 @@ from rest import unrest
 from octopia.broker.queues import LinkStatus
 from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay
-from octopia.runtime.node import Node
+from octopia.runtime.server import BrokerServer
 
 
 class Watch:
@@ -37,14 +37,14 @@ class Watch:
         self.unsent_max = 0
         self.verdicts = 0
 
-    def look(self, node: Node) -> None:
+    def look(self, node: BrokerServer) -> None:
         """Note how long the queue is, what Eq. 3 says, and how much the kernel holds."""
         now_ms = node.now_ms()
         status: LinkStatus = node.broker.link_status_table(now_ms)[self._link]
-        link = node.links[self._link]
-        if link.connection is None or not link.is_up:
+        connection = node.lines[self._link].connection
+        if connection is None or not node.node.links[self._link].is_up:
             return
-        self.unsent_max = max(self.unsent_max, _unsent_bytes(link.connection))
+        self.unsent_max = max(self.unsent_max, _unsent_bytes(connection))
         self.queue_length_max = max(self.queue_length_max, status.queue_length)
         if not status.queue_length:
             self.waiting_since_ms = None
@@ -72,9 +72,9 @@ def say(**facts: object) -> None:
     sys.stdout.flush()
 
 
-def status_of(node: Node, watches: Sequence[Watch]) -> dict[str, object]:
+def status_of(node: BrokerServer, watches: Sequence[Watch]) -> dict[str, object]:
     """Describe a node."""
-    counters, links = node.broker.counters, node.links.values()
+    counters, links = node.broker.counters, node.node.links.values()
     return {
         "unrest": unrest(node),
         "cases": {case.value: count for case, count in counters.cases.items()},
@@ -98,7 +98,7 @@ async def main(path: str, name: str, *watched: str) -> None:
     watches = [Watch(overlay.scot.broker(each)) for each in watched]
     was_ready = False
 
-    def observe(node: Node) -> None:
+    def observe(node: BrokerServer) -> None:
         nonlocal was_ready
         if not was_ready and node.is_connected and node.broker.accepts_data:
             was_ready = True
@@ -106,7 +106,7 @@ async def main(path: str, name: str, *watched: str) -> None:
         for watch in watches:
             watch.look(node)
 
-    node = Node(overlay, overlay.scot.broker(name), observe=observe)
+    node = BrokerServer(overlay, overlay.scot.broker(name), observe=observe)
     await node.listen()
     node.start()
     say(event="listening", incarnation=node.incarnation)

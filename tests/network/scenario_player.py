@@ -12,7 +12,7 @@ from rest import overlay_at_rest
 from octopia.algorithms import hop_limit_of
 from octopia.broker import BrokerSettings, Detail, Verdict
 from octopia.broker.interface import Event
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.protocol.messages import (
     AdvertiseRequest,
     PublishRequest,
@@ -59,7 +59,7 @@ class Player:
         """Play everything, and return the record."""
         async with self.overlay:
             await overlay_at_rest(self.overlay)
-            for node in self.overlay._nodes.values():
+            for node in self.overlay._servers.values():
                 node.broker.drain_facts()
             for change in self._scenario.links:
                 self._change(change)
@@ -72,7 +72,7 @@ class Player:
             self._gather_facts()
             for name, client in self.clients.items():
                 for reply in client.heard:
-                    self.recorder.on_reply(ClientId(name), self._homes[name], reply, 0.0)
+                    self.recorder.on_reply(name, self._homes[name], reply, 0.0)
                 client.leave()
         return self.recorder
 
@@ -109,12 +109,12 @@ class Player:
 
     def _handle(self, item: AdvertiseItem | SubscribeItem) -> int:
         handle = self._handles[item.id] = len(self._handles)
-        self.names.name(ClientId(item.client), handle, item.id)
+        self.names.name(item.client, handle, item.id)
         return handle
 
     def _change(self, change: LinkChange) -> None:
         for source, target in change.directions:
-            node = self.overlay._nodes[source]
+            node = self.overlay._servers[source]
             queue = node.broker.state.queues[target]
             verdict = queue.verdict if change.verdict is None else change.verdict
             length = queue.forced_length if change.queue_length is None else change.queue_length
@@ -124,7 +124,7 @@ class Player:
 
     async def _settle(self) -> None:
         """Wait for rest, as far as there can be any while brokers are down or links are cut."""
-        if len(self.overlay._nodes) == len(self.overlay.brokers) and not self._apart:
+        if len(self.overlay._servers) == len(self.overlay.brokers) and not self._apart:
             await overlay_at_rest(self.overlay, list(self.clients.values()))
             return
         for client in self.clients.values():
@@ -134,30 +134,30 @@ class Player:
     def _is_quiet(self) -> bool:
         return all(
             not link.is_up or (not link.session.awaits_acknowledgement and node.broker.state.queues[peer].is_empty)
-            for node in self.overlay._nodes.values()
-            for peer, link in (*node.links.items(),)
+            for node in self.overlay._servers.values()
+            for peer, link in (*node.node.links.items(),)
         )
 
     async def _until_noticed(self, broker: BrokerId) -> None:
-        links = [node.links[broker] for node in self.overlay._nodes.values() if broker in node.links]
+        links = [node.node.links[broker] for node in self.overlay._servers.values() if broker in node.node.links]
         await self.overlay.wait_until(lambda: not any(link.is_up for link in links), f"the loss of {broker}")
 
     async def _part(self, low: BrokerId, high: BrokerId) -> None:
         """Cut a link, and let nobody dial until it is healed."""
         self._apart.add((low, high))
-        ends = [self.overlay._nodes[low].links[high], self.overlay._nodes[high].links[low]]
-        self.overlay._nodes[low]._tasks[high].cancel()
+        ends = [self.overlay._servers[low].node.links[high], self.overlay._servers[high].node.links[low]]
+        self.overlay._servers[low]._tasks[high].cancel()
         self.overlay.cut(str(low), str(high))
         await self.overlay.wait_until(lambda: not any(end.is_up for end in ends), f"the cut of {low}-{high}")
 
     def _join(self, low: BrokerId, high: BrokerId) -> None:
         self._apart.remove((low, high))
-        node = self.overlay._nodes[low]
-        address = self.overlay._nodes[high].address
+        node = self.overlay._servers[low]
+        address = self.overlay._servers[high].address
         node._tasks[high] = asyncio.get_running_loop().create_task(node._keep_dialling(high, address))
 
     def _gather_facts(self) -> None:
-        facts = [(node.broker, fact) for node in self.overlay._nodes.values() for fact in node.broker.drain_facts()]
+        facts = [(node.broker, fact) for node in self.overlay._servers.values() for fact in node.broker.drain_facts()]
         # What was received names publications, which others then speak of.
         for broker, fact in sorted(facts, key=lambda each: each[1].event is not Event.RECEIVE):
             self.recorder.on_fact(broker, fact, 0.0)

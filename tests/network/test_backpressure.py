@@ -34,7 +34,7 @@ async def _wait(algorithm: Algorithm) -> None:
         load = await Load.begin(overlay, ["a.0"], ["c.0", "b.0"])
         overlay.throttle("b.0", "c.0", rate=50.0)
         [publisher] = load.publishers
-        first, second = overlay._nodes[at("a.0")].broker, overlay._nodes[at("b.0")].broker
+        first, second = overlay._servers[at("a.0")].broker, overlay._servers[at("b.0")].broker
         longest = [0, 0]
 
         def look() -> bool:
@@ -64,12 +64,12 @@ async def _pass() -> None:
         load = await Load.begin(overlay, ["a.0"], ["b.0"])
         overlay.throttle("a.0", "b.0", rate=1.0)
         load.publish(200, PAYLOAD)
-        broker = overlay._nodes[at("a.0")].broker
+        broker = overlay._servers[at("a.0")].broker
         await overlay.wait_until(lambda: broker.waits_for(at("b.0")) == CAPACITY, "a full queue")
         late = await RawClient("late").connect(overlay.url("a.0"))
         await late.subscribe("x > 0")
         assert broker.waits_for(at("b.0")) == CAPACITY
-        assert overlay._nodes[at("b.0")].broker.table_sizes()["prt"] == 2
+        assert overlay._servers[at("b.0")].broker.table_sizes()["prt"] == 2
         overlay.throttle("a.0", "b.0", rate=0.0)
         await overlay_at_rest(overlay, [*load.clients, late])
         assert load.got == load.expected()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import random
 from collections.abc import AsyncIterator, Callable
@@ -16,8 +17,9 @@ from rest import overlay_at_rest
 from stranger import Answers, Stranger, greeting, is_bad
 
 from octopia.content import Publication, parse_filter
-from octopia.ids import ClientId
 from octopia.link import LinkSettings
+from octopia.node import NodeSettings
+from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Ack, Answer, CloseCode, Closing, Command, Grant, Hello, Opening, Role, Verb, WireItem
 from octopia.protocol.messages import (
     AdvertiseRequest,
@@ -28,9 +30,9 @@ from octopia.protocol.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from octopia.runtime import links, node
-from octopia.runtime.greeting import CLIENT_LIMITS
+from octopia.runtime.greeters import CLIENT_LIMITS
 from octopia.runtime.local import Overlay
+from octopia.runtime.server import NODE_SETTINGS
 from octopia.transport import connection
 from octopia.wire import encode
 from octopia.wire.layout import HEADER, Kind
@@ -68,12 +70,14 @@ class Healthy:
 
 
 @contextlib.asynccontextmanager
-async def attacked(tree: str = "path:2") -> AsyncIterator[tuple[Overlay, str, Healthy]]:
+async def attacked(
+    tree: str = "path:2", settings: NodeSettings = NODE_SETTINGS
+) -> AsyncIterator[tuple[Overlay, str, Healthy]]:
     """Run an overlay with a healthy pair; in the end all must be as it was, and nothing must have been raised."""
     raised: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
-    async with Overlay.local(tree, 2) as overlay:
-        incarnations = {broker: each.incarnation for broker, each in overlay._nodes.items()}
+    async with Overlay(overlay_from_text(tree, 2), node_settings=settings) as overlay:
+        incarnations = {broker: each.incarnation for broker, each in overlay._servers.items()}
         healthy = Healthy(overlay)
         player = asyncio.get_running_loop().create_task(healthy.play())
         try:
@@ -81,9 +85,9 @@ async def attacked(tree: str = "path:2") -> AsyncIterator[tuple[Overlay, str, He
             yield overlay, overlay.url(BROKER), healthy
             await healthy.some_rounds()
             assert overlay.is_ready()
-            for broker, each in overlay._nodes.items():
+            for broker, each in overlay._servers.items():
                 each.broker.check()
-                for peer, link in each.links.items():
+                for peer, link in each.node.links.items():
                     assert link.session.peer_incarnation == incarnations[peer], f"{broker}-{peer} began anew"
         finally:
             player.cancel()
@@ -158,7 +162,7 @@ def test_only_neighbours_with_a_lower_id_may_dial(name: str):
     async def main() -> None:
         async with attacked() as (overlay, url, _):
             stranger = await Stranger.connect(url)
-            stranger.say(Opening(Role.BROKER, name, overlay._nodes[at(BROKER)].overlay.scot.fingerprint, BROKER))
+            stranger.say(Opening(Role.BROKER, name, overlay._servers[at(BROKER)].overlay.scot.fingerprint, BROKER))
             closing = (await stranger.until_closed()).closing
             assert closing is not None
             codes.append(closing.code)
@@ -177,7 +181,7 @@ def test_clients_may_say_nothing_that_only_brokers_say():
 async def _say_what_only_brokers_say() -> None:
     forbidden = [message for message in MESSAGES if not isinstance(message, FROM_CLIENTS)]
     async with attacked() as (overlay, url, healthy):
-        before = overlay._nodes[at(BROKER)].broker.table_sizes()
+        before = overlay._servers[at(BROKER)].broker.table_sizes()
         for number, message in enumerate(forbidden):
             stranger = await Stranger.connect(url)
             stranger.say(*greeting(f"c{number}"), *frames(message))
@@ -186,7 +190,7 @@ async def _say_what_only_brokers_say() -> None:
             assert closing.code is CloseCode.VIOLATION
             assert type(message).__name__ in closing.reason
         await healthy.some_rounds()
-        assert overlay._nodes[at(BROKER)].broker.table_sizes() == before
+        assert overlay._servers[at(BROKER)].broker.table_sizes() == before
 
 
 def test_what_was_good_before_a_violation_holds():
@@ -224,25 +228,26 @@ async def _take_a_name() -> None:
 
 
 def test_a_client_takes_the_name_of_one_that_was_closed_for_good(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node, "CLIENT_GRACE_S", 0.1)
     monkeypatch.setattr(connection, "LINGER_S", 0.2)
     run(_inherit_a_name())
 
 
 async def _inherit_a_name() -> None:
     """The first one does not close its connection, so that the broker does it, when another has the name."""
-    async with attacked() as (overlay, url, _):
+    settings = dataclasses.replace(NODE_SETTINGS, client_grace_ms=100.0)
+    async with attacked(settings=settings) as (overlay, url, _):
         rude = await Stranger.connect(url)
         rude.say(*greeting("heir"), *frames(MESSAGES[0]))
         await rude.hear(Closing)
         heir = await RawClient("heir").connect(url)
         await heir.subscribe("x > 0")
-        link = overlay._nodes[at(BROKER)].clients[ClientId("heir")]
+        node = overlay._servers[at(BROKER)].node
+        link = node.clients[node.client_named("heir")]
         loop = asyncio.get_running_loop()
         later = loop.time() + 0.5  # more than the other connection and the grace can last
         await overlay.wait_until(lambda: loop.time() > later, "some time to pass")
-        assert overlay._nodes[at(BROKER)].clients.get(ClientId("heir")) is link
-        assert link.expiry is None
+        assert node.clients[node.client_named("heir")] is link
+        assert link.expires_ms is None
         await heir.subscribe("y > 0", handle=2)
         await rude.leave()
 
@@ -289,40 +294,41 @@ def test_silence_after_connecting_ends_the_connection(said: list[bytes | WireIte
         pytest.param([HEADER.pack(100_000, Kind.CONTROL, 0, -1, 1)], id="a frame that never comes"),
     ],
 )
-def test_a_client_that_falls_silent_is_forgotten(said: list[bytes], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(links, "CLIENT_LINK", LinkSettings(heartbeat_ms=100.0, suspicion_ms=400.0))
-    monkeypatch.setattr(node, "CLIENT_GRACE_S", 0.2)
+def test_a_client_that_falls_silent_is_forgotten(said: list[bytes]):
     run(_fall_silent(said))
 
 
 async def _fall_silent(said: list[bytes]) -> None:
-    async with Overlay.local("path:1", 1) as overlay:
-        [host] = overlay._nodes.values()
+    impatient = LinkSettings(heartbeat_ms=100.0, suspicion_ms=400.0)
+    settings = dataclasses.replace(NODE_SETTINGS, client_links=impatient, client_grace_ms=200.0)
+    async with Overlay(overlay_from_text("path:1", 1), node_settings=settings) as overlay:
+        [host] = overlay._servers.values()
         stranger = await Stranger.connect(overlay.url("a.0"))
         stranger.say(*greeting("c"), *frames(SubscribeRequest(1, FILTER)), *said)
         await overlay.wait_until(lambda: host.broker.table_sizes()["prt"] == 1, "its subscription")
         await stranger.until_closed()
         await overlay.wait_until(lambda: host.broker.table_sizes()["prt"] == 0, "its end")
-        assert ClientId("c") not in host.clients
+        assert host.node.client_named("c") is None
 
 
-def test_a_neighbour_that_falls_silent_is_dialled_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(links, "BROKER_LINK", LinkSettings(heartbeat_ms=100.0, suspicion_ms=500.0))
+def test_a_neighbour_that_falls_silent_is_dialled_again():
     run(_silent_neighbour())
 
 
 async def _silent_neighbour() -> None:
     """One end stops reading and writing, without closing its connection."""
-    async with Overlay.local("path:2", 1) as overlay:
-        one, other = overlay._nodes[at("a.0")], overlay._nodes[at("b.0")]
-        link = other.links[at("a.0")]
-        old = link.connection
+    impatient = LinkSettings(heartbeat_ms=100.0, suspicion_ms=500.0, fences=True)
+    settings = dataclasses.replace(NODE_SETTINGS, neighbour_links=impatient)
+    async with Overlay(overlay_from_text("path:2", 1), node_settings=settings) as overlay:
+        one, other = overlay._servers[at("a.0")], overlay._servers[at("b.0")]
+        line = other.lines[at("a.0")]
+        old = line.connection
         assert old is not None
         old._transport.pause_reading()
         other._ticker.cancel()
-        await overlay.wait_until(lambda: not one.links[at("b.0")].is_up, "the suspicion")
+        await overlay.wait_until(lambda: not one.node.links[at("b.0")].is_up, "the suspicion")
         other._tick()
-        await overlay.wait_until(lambda: overlay.is_ready() and link.connection is not old, "a new connection")
+        await overlay.wait_until(lambda: overlay.is_ready() and line.connection is not old, "a new connection")
         await overlay_at_rest(overlay)
 
 

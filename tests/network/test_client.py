@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 
 import pytest
 
 import octopia
-from octopia.broker import BrokerSettings
 from octopia.client import Subscription
 from octopia.errors import ClosedByPeer, OutcomeUnknown, RequestRefused, SlowSubscriber
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
 from octopia.runtime.local import Overlay
+from octopia.runtime.server import NODE_SETTINGS
 
 PATIENCE_S = 30.0
 
 
 def cut_clients(overlay: Overlay) -> int:
     """Break the connections of all clients, and return how many there were."""
-    links = [link for node in overlay._nodes.values() for link in node.clients.values() if link.connection is not None]
-    for link in links:
-        link.connection.abort()
-    return len(links)
+    lines = [line for server in overlay._servers.values() for line in server.client_lines.values()]
+    for line in lines:
+        line.connection.abort()
+    return len(lines)
 
 
 async def values(subscription: Subscription, count: int) -> list[object]:
@@ -140,15 +141,16 @@ def test_a_client_that_is_too_slow_is_told_what_it_lost() -> None:
                 pass
 
     async def play() -> None:
-        settings = BrokerSettings(client_queue_limit=50)
+        settings = dataclasses.replace(NODE_SETTINGS, client_queue_limit=50)
         async with (
-            Overlay(overlay_from_text("path:2", 1), settings) as overlay,
+            Overlay(overlay_from_text("path:2", 1), node_settings=settings) as overlay,
             overlay.connect("a.0") as slow,
             overlay.connect("b.0") as publisher,
         ):
             subscription = await slow.subscribe("x > 0")
             await publisher.advertise("x > 0")
-            overlay._nodes[BrokerId("a", 0)].clients[ClientId(slow.name)].connection.pause_writing()
+            server = overlay._servers[BrokerId("a", 0)]
+            server.client_lines[server.node.client_named(slow.name)].connection.pause_writing()
             await publisher.publish_many([{"x": number} for number in range(1, 201)])
             with pytest.raises(SlowSubscriber) as told:
                 await exhaust(subscription)

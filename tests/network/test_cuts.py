@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -12,8 +13,8 @@ from rest import overlay_at_rest
 
 from octopia.broker import BrokerSettings
 from octopia.overlay.files import overlay_from_text
-from octopia.runtime import node as node_module
 from octopia.runtime.local import Overlay
+from octopia.runtime.server import NODE_SETTINGS
 from octopia.settings import Algorithm, RoutingSettings
 from support import at
 
@@ -29,14 +30,14 @@ async def _cut_brokers(
         for source, target in slow:
             overlay.throttle(source, target, rate=300.0, delay_ms=5.0)
         load = await Load.begin(overlay, ["a.0", "b.1", "c.2"], ["a.2", "b.0", "c.0", "c.1", "a.1"])
-        links = [(low, high) for low, node in overlay._nodes.items() for high in node.links if low < high]
+        links = [(low, high) for low, node in overlay._servers.items() for high in node.node.links if low < high]
         lost = 0
         for _ in range(cuts):
             load.publish(PER_CUT, bytes(chance.randrange(2000)))
             await some_turns(chance)
             low, high = chance.choice(links)
             ends = (low, high) if chance.random() < 0.5 else (high, low)
-            lost += overlay._nodes[low].links[high].is_up
+            lost += overlay._servers[low].node.links[high].is_up
             overlay.cut(*map(str, ends))
             if chance.random() < 0.5:
                 await overlay.wait_until(overlay.is_ready, "the link to come back")
@@ -44,7 +45,9 @@ async def _cut_brokers(
         assert lost > cuts / 2, "expected most cuts to break a link that was up"
         assert load.got == load.expected()
         dropped = [
-            link.session.dropped_unacknowledged for node in overlay._nodes.values() for link in node.links.values()
+            link.session.dropped_unacknowledged
+            for node in overlay._servers.values()
+            for link in node.node.links.values()
         ]
         assert not any(dropped)
         load.leave()
@@ -71,14 +74,15 @@ async def _cut_clients(cuts: int, seed: int) -> None:
 
 
 async def _stay_away() -> None:
-    async with Overlay.local("path:2", 1) as overlay:
+    settings = dataclasses.replace(NODE_SETTINGS, client_grace_ms=100.0)
+    async with Overlay(overlay_from_text("path:2", 1), node_settings=settings) as overlay:
         load = await Load.begin(overlay, ["a.0"], ["b.0"])
         [subscriber] = load.subscribers
-        node = overlay._nodes[at("b.0")]
+        node = overlay._servers[at("b.0")]
         subscriber.cut()
-        await overlay.wait_until(lambda: not node.clients, "the end of the grace")
+        await overlay.wait_until(lambda: not node.node.clients, "the end of the grace")
         await overlay_at_rest(overlay)
-        assert [each.broker.table_sizes()["prt"] for each in overlay._nodes.values()] == [0, 0]
+        assert [each.broker.table_sizes()["prt"] for each in overlay._servers.values()] == [0, 0]
         known = subscriber.session.peer_incarnation
         await subscriber.come_back()
         assert subscriber.session.peer_incarnation > known, "it learns that it was forgotten"
@@ -87,8 +91,7 @@ async def _stay_away() -> None:
         assert subscriber.deliveries == []
 
 
-def test_a_client_that_stays_away_too_long_is_forgotten(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node_module, "CLIENT_GRACE_S", 0.1)
+def test_a_client_that_stays_away_too_long_is_forgotten():
     run(_stay_away())
 
 

@@ -12,7 +12,7 @@ from rest import overlay_at_rest
 
 from octopia.protocol import CloseCode
 from octopia.protocol.messages import Deliver
-from octopia.runtime import node as node_module
+from octopia.runtime import server as server_module
 from octopia.runtime.local import Overlay
 from support import at
 
@@ -22,7 +22,7 @@ VICTIM = "b.0"
 @pytest.fixture(autouse=True)
 def _all_in_one_process(monkeypatch: pytest.MonkeyPatch):
     """Nobody hears late here."""
-    monkeypatch.setattr(node_module, "QUIET_S", 0.2)
+    monkeypatch.setattr(server_module, "QUIET_S", 0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -36,7 +36,7 @@ async def _drain(seed: int) -> None:
         load = await Load.begin(overlay, ["a.0", "c.1", "c.0"], ["c.0", "a.1", "b.1", "a.0"])
         load.publish(300, bytes(1000))
         await some_turns(chance, 20)
-        node = overlay._nodes.pop(at(VICTIM))
+        node = overlay._servers.pop(at(VICTIM))
         drained = node.drain()
         load.publish(100, bytes(1000))
         assert await drained
@@ -46,7 +46,7 @@ async def _drain(seed: int) -> None:
         await overlay.restart(VICTIM)
         await overlay_at_rest(overlay, load.clients)
         assert load.got == load.expected()
-        links = [link for each in overlay._nodes.values() for link in each.links.values()]
+        links = [link for each in overlay._servers.values() for link in each.node.links.values()]
         assert sum(link.session.dropped_unacknowledged for link in links) == 0
 
 
@@ -61,7 +61,7 @@ async def _clients() -> None:
         await subscriber.subscribe("n >= 0")
         load.publish(500, bytes(1000))
         await subscriber.until(lambda: bool(subscriber.told(Deliver)), "the first delivery")
-        node = overlay._nodes.pop(at(VICTIM))
+        node = overlay._servers.pop(at(VICTIM))
         assert await node.drain()
         got = subscriber.got()
         await node.stop()
@@ -69,7 +69,7 @@ async def _clients() -> None:
         assert subscriber.close_code is CloseCode.SHUTDOWN
         assert subscriber.got() == got, "all came before the broker said that it had drained"
         # What the broker did not accept any more waits at its neighbour.
-        waiting = overlay._nodes[at("a.0")].broker.waits_for(at(VICTIM))
+        waiting = overlay._servers[at("a.0")].broker.waits_for(at(VICTIM))
         assert len(got) + waiting == load.published
         assert set(got) == set(range(len(got)))
 
@@ -83,12 +83,12 @@ async def _break_while_draining() -> None:
         load = await Load.begin(overlay, ["a.0"], ["c.0", "b.0"])
         overlay.throttle(VICTIM, "c.0", rate=200.0)
         load.publish(150)
-        node = overlay._nodes[at(VICTIM)]
+        node = overlay._servers[at(VICTIM)]
         [publisher] = load.publishers
         await publisher.until(lambda: publisher.is_at_rest, "acknowledgements")
-        source = overlay._nodes[at("a.0")]
+        source = overlay._servers[at("a.0")]
         await overlay.wait_until(
-            lambda: not source.links[at(VICTIM)].session.awaits_acknowledgement, "all at the victim"
+            lambda: not source.node.links[at(VICTIM)].session.awaits_acknowledgement, "all at the victim"
         )
         assert node.broker.waits_for(at("c.0")) > 20
         drained = asyncio.ensure_future(node.drain())
@@ -115,9 +115,9 @@ async def _drain_together() -> None:
         load.publish(150)
         for publisher in load.publishers:
             await publisher.until(lambda publisher=publisher: publisher.is_at_rest, "acknowledgements")
-        nodes = list(overlay._nodes.values())
-        assert sum(node.broker.waits_for(peer) for node in nodes for peer in node.links) > 20
+        nodes = list(overlay._servers.values())
+        assert sum(node.broker.waits_for(peer) for node in nodes for peer in node.node.links) > 20
         for node in nodes:
-            node.begin_to_drain(list(overlay._nodes))
-        assert await node_module.all_at_rest(nodes, 10.0)
+            node.begin_to_drain(list(overlay._servers))
+        assert await server_module.all_at_rest(nodes, 10.0)
         assert load.got == load.expected()

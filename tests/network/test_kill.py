@@ -23,13 +23,13 @@ from octopia.overlay.files import overlay_from_text
 from octopia.overlay.scot import Scot
 from octopia.protocol.messages import AdvertiseRequest, Gap, SubscribeRequest
 from octopia.runtime.local import Overlay
-from octopia.runtime.node import Node
+from octopia.runtime.server import BrokerServer
 from support import at, turn
 
 VICTIM = "b.0"
 
 
-def tables(node: Node) -> tuple[set[str], set[str]]:
+def tables(node: BrokerServer) -> tuple[set[str], set[str]]:
     """Return the ids in both tables of a broker."""
     state = node.broker.state
     return {str(entry.id) for entry in state.prt}, {str(entry.id) for entry in state.clt}
@@ -37,12 +37,12 @@ def tables(node: Node) -> tuple[set[str], set[str]]:
 
 def dropped(overlay: Overlay, victim: str) -> int:
     """Count what the neighbours of a broker had written to it and given up."""
-    links = [node.links.get(at(victim)) for node in overlay._nodes.values()]
+    links = [node.node.links.get(at(victim)) for node in overlay._servers.values()]
     return sum(link.session.dropped_unacknowledged for link in links if link is not None)
 
 
 async def until_noticed(overlay: Overlay, victim: str) -> None:
-    links = [node.links[at(victim)] for node in overlay._nodes.values() if at(victim) in node.links]
+    links = [node.node.links[at(victim)] for node in overlay._servers.values() if at(victim) in node.node.links]
     await overlay.wait_until(lambda: not any(link.is_up for link in links), f"the loss of {victim}")
 
 
@@ -59,7 +59,7 @@ async def _kill_and_restart(rounds: int, seed: int) -> None:
     chance = random.Random(seed)
     async with Overlay.local("path:3", 2) as overlay:
         load = await Load.begin(overlay, ["a.0", "c.1", "c.0"], ["c.0", "a.1", "b.1", "a.0"])
-        before = {broker: tables(node) for broker, node in overlay._nodes.items()}
+        before = {broker: tables(node) for broker, node in overlay._servers.items()}
         doomed: set[int] = set()
         for _ in range(rounds):
             first = load.published
@@ -75,7 +75,7 @@ async def _kill_and_restart(rounds: int, seed: int) -> None:
         load.publish(50)
         await overlay_at_rest(overlay, load.clients)
 
-        assert {broker: tables(node) for broker, node in overlay._nodes.items()} == before
+        assert {broker: tables(node) for broker, node in overlay._servers.items()} == before
         for name, wanted in load.expected().items():
             got = load.got[name]
             assert got <= wanted, f"{name} got something twice, or something else"
@@ -106,7 +106,7 @@ def test_neighbours_count_what_they_had_written_to_a_dead_broker():
 async def _count_the_dropped() -> None:
     async with Overlay.local("path:3", 1) as overlay:
         load = await Load.begin(overlay, ["a.0"], ["c.0"])
-        link = overlay._nodes[at("a.0")].links[at(VICTIM)]
+        link = overlay._servers[at("a.0")].node.links[at(VICTIM)]
         load.publish(40)
         await overlay.wait_until(lambda: link.session.awaits_acknowledgement, "publications on their way to the victim")
         overlay.crash(VICTIM)
@@ -155,8 +155,8 @@ async def _clients_come_back() -> None:
         await overlay_at_rest(overlay, [*load.clients, subscriber, publisher])
         assert subscriber.got() == everything
         # What the dead incarnation had issued for its clients is forgotten everywhere.
-        alive = overlay._nodes[at(VICTIM)].incarnation
-        for node in overlay._nodes.values():
+        alive = overlay._servers[at(VICTIM)].incarnation
+        for node in overlay._servers.values():
             for entry in (*node.broker.state.prt, *node.broker.state.clt):
                 if entry.id.host_broker == at(VICTIM):
                     assert entry.id.incarnation == alive
@@ -179,7 +179,7 @@ async def _several(rounds: int, seed: int) -> None:
     async with Overlay.local("path:3", 3) as overlay:
         # Hosts of clients live on; all others may die.
         load = await Load.begin(overlay, ["a.0", "c.2"], ["c.0", "a.2", "b.1"])
-        before = {broker: tables(node) for broker, node in overlay._nodes.items()}
+        before = {broker: tables(node) for broker, node in overlay._servers.items()}
         mortal = ["a.1", "b.0", "b.2", "c.1"]
         for _ in range(rounds):
             victims = chance.sample(mortal, chance.randrange(2, 5))
@@ -199,8 +199,8 @@ async def _several(rounds: int, seed: int) -> None:
             for subscriber in load.subscribers:
                 assert max(subscriber.got().values()) == 1
                 assert recent[subscriber.name] <= subscriber.got()
-        assert {broker: tables(node) for broker, node in overlay._nodes.items()} == before
-        assert sum(node.broker.counters.admitted_by_grace for node in overlay._nodes.values()) == 0
+        assert {broker: tables(node) for broker, node in overlay._servers.items()} == before
+        assert sum(node.broker.counters.admitted_by_grace for node in overlay._servers.values()) == 0
 
 
 def test_a_broker_goes_on_after_its_grace_and_tells_its_clients():
@@ -218,16 +218,16 @@ async def _grace() -> None:
         publisher.say(AdvertiseRequest(0, parse_filter(OFFER)))
         client.say(SubscribeRequest(0, parse_filter("n >= 0")))
         await client.until(lambda: bool(client.told(Gap)), "the notice of a gap")
-        host = overlay._nodes[at("a.0")].broker
+        host = overlay._servers[at("a.0")].broker
         await overlay.wait_until(lambda: host.table_sizes()["prt"] == 1, "the subscription")
         publisher.publish(0, n=0, even=True)
         assert node.broker.accepts_data
         await client.until(lambda: client.got() == {0: 1}, "the publication")
 
 
-async def _restarted(overlay: Overlay, broker: str) -> Node:
+async def _restarted(overlay: Overlay, broker: str) -> BrokerServer:
     await overlay.restart(broker)
-    return overlay._nodes[at(broker)]
+    return overlay._servers[at(broker)]
 
 
 def test_large_tables_are_restored():
@@ -240,7 +240,7 @@ async def _large_tables(count: int) -> None:
         for handle in range(count):
             client.say(SubscribeRequest(handle, parse_filter(f"n = {handle}")))
         await overlay_at_rest(overlay, [client])
-        before = tables(overlay._nodes[at(VICTIM)])
+        before = tables(overlay._servers[at(VICTIM)])
         assert len(before[0]) == count
         overlay.crash(VICTIM)
         await until_noticed(overlay, VICTIM)
@@ -267,9 +267,9 @@ async def _die_while_connecting(rounds: int, seed: int) -> None:
             await overlay.restart(victim)
             await some_turns(chance, 8)
         await overlay_at_rest(overlay, load.clients)
-        for node in overlay._nodes.values():
-            for peer, link in node.links.items():
-                assert link.session.peer_incarnation == overlay._nodes[peer].incarnation
+        for node in overlay._servers.values():
+            for peer, link in node.node.links.items():
+                assert link.session.peer_incarnation == overlay._servers[peer].incarnation
         first = load.published
         load.publish(20)
         await overlay_at_rest(overlay, load.clients)
@@ -284,7 +284,7 @@ def test_a_dead_node_answers_nobody_who_had_just_connected(how: str):
 
 async def _connect_to_the_dying(how: str) -> None:
     async with Overlay.local("path:1", 1) as overlay:
-        [node] = overlay._nodes.values()
+        [node] = overlay._servers.values()
         reader, writer = await asyncio.open_connection(*address_of(overlay.url("a.0")))
         await _turns_until(lambda: bool(node._guests))
         if how == "kill":
@@ -313,7 +313,7 @@ async def _dial_and_die() -> None:
         writer.close()
 
     server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
-    node = Node(overlay, at("a.0"))
+    node = BrokerServer(overlay, at("a.0"))
     node.start({at("b.0"): Address("127.0.0.1", server.sockets[0].getsockname()[1])})
     await asyncio.wait_for(ended, PATIENCE_S)
     server.close()

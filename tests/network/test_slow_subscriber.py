@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import socket
 import tracemalloc
@@ -14,13 +15,13 @@ from raw_client import RawClient, address_of, run
 from rest import overlay_at_rest
 from stranger import greeting
 
-from octopia.broker import BrokerSettings
 from octopia.content import Publication
-from octopia.ids import ClientId
+from octopia.node.links import ClientLink
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Ack, CloseCode, Frame, Grant, Overflow
 from octopia.protocol.messages import CutOff, Lost, PublishRequest
 from octopia.runtime.local import Overlay
+from octopia.runtime.server import NODE_SETTINGS, BrokerServer
 from octopia.transport.connection import WRITE_HIGH_BYTES
 from octopia.wire import encode
 from support import at, turn
@@ -28,11 +29,16 @@ from support import at, turn
 LIMIT = 50
 PAYLOAD = bytes(16_000)
 BATCH = 50
-SLOW = ClientId("slow")
+SLOW = "slow"
+
+
+def link_of(server: BrokerServer) -> ClientLink:
+    return server.node.clients[server.node.client_named(SLOW)]
 
 
 def overlay() -> Overlay:
-    return Overlay(overlay_from_text("path:2", 2), BrokerSettings(client_queue_limit=LIMIT))
+    settings = dataclasses.replace(NODE_SETTINGS, client_queue_limit=LIMIT)
+    return Overlay(overlay_from_text("path:2", 2), node_settings=settings)
 
 
 async def publish_until(load: Load, overlay: Overlay, enough) -> None:
@@ -60,9 +66,9 @@ async def _disconnect() -> None:
         slow = await RawClient("slow").connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers._nodes[at("b.1")]
-        await publish_until(load, brokers, lambda: SLOW not in node.clients)
-        assert SLOW not in node.broker.state.clients
+        node = brokers._servers[at("b.1")]
+        await publish_until(load, brokers, lambda: node.node.client_named(SLOW) is None)
+        assert not any(client.name == SLOW for client in node.broker.state.clients)
         assert load.got == load.expected()
 
         slow.go_on_reading()
@@ -73,7 +79,7 @@ async def _disconnect() -> None:
         got = slow.got()
         assert set(got) == set(range(len(got))), "what it got came in order and without holes"
         # What came before it was cut off, it got or lost; what came later was not for it any more.
-        assert told.lost == node.broker.counters.lost_by_slow_clients > LIMIT
+        assert told.lost == node.node.lost_by_slow_clients > LIMIT
         assert load.published - 2 * BATCH <= len(got) + told.lost <= load.published
         load.leave()
 
@@ -88,14 +94,14 @@ async def _drop_oldest() -> None:
         slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers._nodes[at("b.1")]
-        await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > 3 * LIMIT)
-        assert node.broker.waits_for(SLOW) == LIMIT
+        node = brokers._servers[at("b.1")]
+        await publish_until(load, brokers, lambda: node.node.lost_by_slow_clients > 3 * LIMIT)
+        assert len(link_of(node).mailbox.deliveries) == LIMIT
         slow.go_on_reading()
         await overlay_at_rest(brokers, [*load.clients, slow])
         assert not slow.is_closed
         lost = sum(each.deliveries for each in slow.told(Lost))
-        assert lost == node.broker.counters.lost_by_slow_clients
+        assert lost == node.node.lost_by_slow_clients
         got = slow.got()
         assert max(got.values()) == 1
         assert len(got) + lost == load.published
@@ -115,14 +121,14 @@ async def _memory() -> None:
         slow = await RawClient("slow", Overflow.DROP_OLDEST).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
         slow.stop_reading()
-        node = brokers._nodes[at("b.1")]
-        await publish_until(load, brokers, lambda: node.broker.counters.lost_by_slow_clients > LIMIT)
+        node = brokers._servers[at("b.1")]
+        await publish_until(load, brokers, lambda: node.node.lost_by_slow_clients > LIMIT)
         [fast] = load.subscribers
 
         async def pass_by(deliveries: int) -> int:
             """Let so many deliveries be lost, and return how much memory is in use."""
-            enough = node.broker.counters.lost_by_slow_clients + deliveries
-            while node.broker.counters.lost_by_slow_clients < enough:
+            enough = node.node.lost_by_slow_clients + deliveries
+            while node.node.lost_by_slow_clients < enough:
                 fast.heard.clear()
                 load.publish(BATCH, PAYLOAD)
                 await fast.until(lambda: len(fast.deliveries) == BATCH, "its deliveries")
@@ -138,7 +144,7 @@ async def _memory() -> None:
         finally:
             tracemalloc.stop()
         assert second - first < 20 * LIMIT * len(PAYLOAD) / 10
-        kept = node.clients[SLOW].session._kept
+        kept = link_of(node).session._kept
         assert len(kept) < 20_000_000 / len(PAYLOAD)
         for client in (*load.clients, slow):
             client.leave()
@@ -165,14 +171,14 @@ async def _never_acknowledge(overflow: Overflow) -> None:
         load = await Load.begin(brokers, ["a.0"], ["b.0"])
         slow = await Mute("slow", overflow).connect(brokers.url("b.1"))
         await slow.subscribe("n >= 0")
-        node = brokers._nodes[at("b.1")]
-        link = node.clients[SLOW]
+        node = brokers._servers[at("b.1")]
+        link = link_of(node)
         most = 0
         for _ in range(60):
             load.publish(BATCH, PAYLOAD)
             wanted = load.expected()[load.subscribers[0].name].total()
             await load.subscribers[0].until(lambda w=wanted: len(load.subscribers[0].deliveries) >= w, "deliveries")
-            most = max(most, sum(frame.size_bytes or len(PAYLOAD) for frame in link.session._kept if _is_data(frame)))
+            most = max(most, sum(frame.message.size_bytes for frame in link.session._kept if _is_data(frame)))
         assert most < 60 * BATCH * len(PAYLOAD) / 4, f"{most} bytes were kept for a client that acknowledges nothing"
         for client in (*load.clients, slow):
             client.leave()
@@ -190,12 +196,12 @@ async def _ask_and_never_read() -> None:
     """Publications without an advertisement: each is refused, and each refusal is an answer."""
     async with overlay() as brokers:
         load = await Load.begin(brokers, ["a.0"], ["b.0", "b.1"])
-        node = brokers._nodes[at("b.1")]
+        node = brokers._servers[at("b.1")]
         loop = asyncio.get_running_loop()
         reader, writer = await asyncio.open_connection(*address_of(brokers.url("b.1")), limit=1024)
-        writer.writelines(map(encode, greeting(SLOW.name)))
-        await brokers.wait_until(lambda: SLOW in node.clients, "the client")
-        connection = node.clients[SLOW].connection
+        writer.writelines(map(encode, greeting(SLOW)))
+        await brokers.wait_until(lambda: node.node.client_named(SLOW) is not None, "the client")
+        connection = node.client_lines[node.node.client_named(SLOW)].connection
         assert connection is not None
         raw = writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -203,7 +209,7 @@ async def _ask_and_never_read() -> None:
         most_answers = most_bytes = 0
         until = loop.time() + 20
         sequence = 1
-        while SLOW in node.clients and loop.time() < until:
+        while node.node.client_named(SLOW) is not None and loop.time() < until:
             requests = [
                 Frame(number, PublishRequest(number, Publication({"x": 1}), 0.0))
                 for number in range(sequence, sequence + 500)
@@ -213,10 +219,10 @@ async def _ask_and_never_read() -> None:
             with contextlib.suppress(ConnectionError):
                 await writer.drain()
             await turn()
-            waiting = node.broker.state.waiting.get(SLOW)
-            most_answers = max(most_answers, len(waiting.answers) if waiting is not None else 0)
+            if node.node.client_named(SLOW) is not None:
+                most_answers = max(most_answers, len(link_of(node).mailbox.answers))
             most_bytes = max(most_bytes, connection._transport.get_write_buffer_size())
-        assert SLOW not in node.clients, f"{most_answers} answers and {most_bytes} bytes wait for it"
+        assert node.node.client_named(SLOW) is None, f"{most_answers} answers and {most_bytes} bytes wait for it"
         assert most_answers < 2_000
         assert most_bytes < 2 * WRITE_HIGH_BYTES
         load.publish(50)

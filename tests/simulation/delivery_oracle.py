@@ -18,6 +18,7 @@ from typing import TypeVar
 from random_scenarios import Offer, RandomScenario
 
 from octopia.broker import Broker, Case, Event, Fact, OctopiaBroker, Routed, invariants
+from octopia.broker.common import Client
 from octopia.broker.state import State
 from octopia.content import Value, evaluate, intersects, normalise
 from octopia.ids import BrokerId
@@ -28,7 +29,6 @@ from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeIt
 from octopia.settings import Algorithm
 from octopia.simulator.record import Delivery, Hop
 from octopia.simulator.run import Run, run_scenario
-from support import client_at
 
 SECOND_OPINION = "the simulator's own checkers say: "
 
@@ -404,6 +404,10 @@ def announces(offer: Offer, attributes: Mapping[str, Value]) -> bool:
     )
 
 
+def _issued_by(broker: Broker, name: str) -> Client:
+    return next(issued for client, issued in _state(broker).clients.items() if client.name == name)
+
+
 def _withdrawal_complaints(run: Run, drawn: RandomScenario) -> Iterator[str]:
     """Withdraw everything that is left, one half by asking and one half by leaving; nothing may remain anywhere."""
     brokers = run.world.brokers
@@ -411,7 +415,7 @@ def _withdrawal_complaints(run: Run, drawn: RandomScenario) -> Iterator[str]:
         if number % 2:
             run.world.detach(name)
             continue
-        issued = _state(brokers[home]).clients[client_at(brokers[home], name)]
+        issued = _issued_by(brokers[home], name)
         for handle in list(issued.subscriptions):
             run.world.request(name, UnsubscribeRequest(handle))
         for handle in list(issued.advertisements):

@@ -6,6 +6,7 @@ Worlds are driven directly, so that a test may look at brokers in the middle of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from octopia.content import Publication, Value, parse_filter
 from octopia.ids import BrokerId, Peer, SubscriptionId
 from octopia.link import LinkSettings
 from octopia.overlay import LinkShape, Scot, parse_tree
-from octopia.protocol import MessageKind
+from octopia.protocol import Frame, MessageKind
 from octopia.protocol.messages import (
     AdvertiseRequest,
     CivNone,
@@ -94,18 +95,19 @@ class Traps(World):
         self.heard: list[tuple[float, str, str, Message]] = []
         settings = BrokerSettings(
             RoutingSettings(Algorithm(algorithm)),
-            client_queue_limit=client_queue_limit,
             queue_capacity=capacity,
             grace_ms=GRACE_MS,
         )
-        environment = Environment(UNIT, LinkSettings(window_bytes, retransmit_ms=200.0))
+        sessions = LinkSettings(window_bytes, retransmit_ms=200.0)
+        environment = Environment(UNIT, sessions, client_queue_limit=client_queue_limit)
         super().__init__(Scot(parse_tree(tree), clusters), settings, environment, [self.told])
         self.checking = True
         self._handles = 0
 
-    def arrive(self, target: BrokerId, sender: Peer, batch: Sequence[Message]) -> None:
-        self.heard += [(self.agenda.now_ms, str(sender), str(target), each) for each in batch]
-        super().arrive(target, sender, batch)
+    def arrive(self, target: BrokerId, sender: Peer, items: Sequence[Any]) -> None:
+        messages = [item.message if isinstance(item, Frame) else item for item in items]
+        self.heard += [(self.agenda.now_ms, str(sender), str(target), each) for each in messages]
+        super().arrive(target, sender, items)
 
     def state_of(self, name: str) -> OctopiaBroker:
         broker = self.broker(at(name))
@@ -212,7 +214,8 @@ def test_a_frame_accepted_but_not_placed_is_not_processed_twice_after_a_cut(cut_
     world.run()
     assert world.told.of("near") == list(range(6))
     assert world.told.of("far") == list(range(6))
-    assert world.sessions.dropped_unacknowledged == 0
+    sessions = [link.session for node in world.nodes for link in node.links.values()]
+    assert [session.dropped_unacknowledged for session in sessions if session is not None] == [0] * 4
 
 
 @pytest.mark.parametrize("cut_ms", [30.0, NOTICED_MS])

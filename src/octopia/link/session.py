@@ -199,9 +199,9 @@ class Session:
 
     # What is to be written, and when.
 
-    def drain(self, now_ms: float) -> list[Item]:
-        """Hand over what is to be written now."""
-        if self._ack_is_due and self.status is Status.UP:
+    def drain(self, now_ms: float, *, acknowledge: bool = True) -> list[Item]:
+        """Remove and return what is to be written now, with an acknowledgement if one is due and wanted."""
+        if acknowledge and self._ack_is_due and self.status is Status.UP:
             self._outbox.append(Ack(self._accepted, self._own_grant()))
             self._ack_is_due = False
         items, self._outbox = self._outbox, []

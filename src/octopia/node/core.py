@@ -54,6 +54,9 @@ from octopia.node.ready import Close, Failure, Ready
 from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Message
 
+_NOTHING = Ready()
+"""The work of a node that has none."""
+
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
 
@@ -106,7 +109,7 @@ class Node:
         # What the next ``ready`` has to look at.
         self._dirty: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
-        self._acknowledges: dict[Peer, None] = {}
+        self._inputs: dict[Peer, None] = {}
         self._entries: list[ForClients] = []
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
         self._closes: list[Close] = []
@@ -213,7 +216,7 @@ class Node:
             self._feed(peer, items, now_ms)  # type: ignore[arg-type]
             return
         outcome = link.session.receive(items, now_ms)  # type: ignore[arg-type]
-        self._acknowledges[peer] = None
+        self._inputs[peer] = None
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
         if outcome.came_up and isinstance(link, NeighbourLink):
@@ -290,7 +293,9 @@ class Node:
             message: Message | None = self.broker.take(link.peer, now_ms)
         else:
             message = link.in_service = self.broker.take(link.peer, now_ms, link.session.classes)
-        self._absorb_unblocked(now_ms)
+        unblocked = self.broker.drain_effects()
+        if unblocked is not None:
+            self._absorb(unblocked, now_ms)
         return message
 
     def finish(self, peer: BrokerId, now_ms: float) -> None:
@@ -344,12 +349,12 @@ class Node:
     @property
     def next_deadline_ms(self) -> float | None:
         """The time by which ``wake`` must be called, or None."""
-        due = [self.broker.next_deadline_ms]
-        if self._settings.neighbour_links is not None:
-            due += [link.session.next_deadline_ms for link in self.links.values() if link.session is not None]
-        if self._settings.client_links is not None:
-            for client in self.clients.values():
-                due += [client.expires_ms, client.session.next_deadline_ms if client.session is not None else None]
+        settings = self._settings
+        if settings.neighbour_links is None and settings.client_links is None:
+            return self.broker.next_deadline_ms
+        due = [self.broker.next_deadline_ms, *(client.expires_ms for client in self.clients.values())]
+        links: list[Link] = [*self.links.values(), *self.clients.values()]
+        due += [link.session.next_deadline_ms for link in links if link.session is not None]
         return min((each for each in due if each is not None), default=None)
 
     def wake(self, now_ms: float) -> None:
@@ -382,6 +387,8 @@ class Node:
 
     def ready(self, now_ms: float) -> Ready:
         """Settle everything that inputs have caused, and return the work to do."""
+        if not self.has_work:
+            return _NOTHING
         self._settle(now_ms)
         ready = Ready()
         if self._touched:
@@ -402,7 +409,7 @@ class Node:
     @property
     def has_work(self) -> bool:
         """True if ``ready`` has something to do."""
-        return bool(self._dirty or self._touched or self._entries or self._closes or self._failures)
+        return bool(self._dirty or self._entries or self._inputs or self._closes or self._silent or self._failures)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts of the trace since the last call."""
@@ -413,14 +420,9 @@ class Node:
         return facts
 
     def _collect(self, ready: Ready, now_ms: float) -> None:
-        """Gather the writes of all links that were touched; those that owe an acknowledgement come last."""
+        """Gather the writes of all links that were touched; acknowledgements of inputs come last."""
         touched, self._touched = self._touched, {}
-        if self._acknowledges:
-            last = [peer for peer in self._acknowledges if peer in touched]
-            for peer in last:
-                del touched[peer]
-            touched.update(dict.fromkeys(last))
-            self._acknowledges = {}
+        inputs, self._inputs = self._inputs, {}
         for peer in touched:
             link = self._link(peer)
             if link is None:
@@ -429,9 +431,15 @@ class Node:
             if link.session is None:
                 items, link.taken = link.taken, []
             elif not link.is_paused:  # Acknowledgements do not pile up for a peer that reads nothing.
-                items = link.session.drain(now_ms)
+                items = link.session.drain(now_ms, acknowledge=peer not in inputs)
             if items or link.is_paced:
                 ready.writes.append((peer, items))
+        for peer in inputs:
+            source = self._link(peer)
+            if source is not None and source.session is not None and not source.is_paused:
+                acknowledgement = source.session.drain(now_ms)
+                if acknowledgement:
+                    ready.writes.append((peer, acknowledgement))
 
     def _settle(self, now_ms: float) -> None:
         """Move messages from queues into sessions until nothing more can move."""
@@ -447,9 +455,11 @@ class Node:
                         self._flow_to_client(link, now_ms)
                 except Exception as error:  # Every other link must still get what is meant for it.
                     self._fail(peer, error)
-                self._absorb_unblocked(now_ms)
-            if self.broker.accepts_data != self._admits:
-                self._admits = self.broker.accepts_data
+                unblocked = self.broker.drain_effects()
+                if unblocked is not None:
+                    self._absorb(unblocked, now_ms)
+            if not self._admits and self.broker.accepts_data:
+                self._admits = True
                 self._touch_all()
 
     def _flow(self, link: NeighbourLink, now_ms: float) -> None:
@@ -508,11 +518,6 @@ class Node:
                 except Exception as error:  # Credit is due to other peers, too.
                     self._fail(placed.peer, error)
                 self._dirty[placed.peer] = None
-
-    def _absorb_unblocked(self, now_ms: float) -> None:
-        unblocked = self.broker.drain_effects()
-        if unblocked is not None:
-            self._absorb(unblocked, now_ms)
 
     def _fail(self, peer: Peer, error: Exception) -> None:
         self._failures.append(Failure(peer, error))
