@@ -1,0 +1,185 @@
+"""The tutorial, from its first block to its last: every command is run, and prints what the page shows.
+
+The brokers listen at free ports instead of those on the page. Times and the counts of ``octopia status`` differ between
+runs; everything else is compared line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "tutorial.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BROKERS = [f"{region}.{cluster}" for region in ("lon", "nyc", "tok") for cluster in range(3)]
+FIRST_PORT = 7400
+PATIENCE_S = 60.0
+
+
+class Terminals:
+    """A folder with the files of the tutorial, and the processes that run in it."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        (folder / "examples").symlink_to(ROOT / "examples")
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in BROKERS]
+        self.ports = [each.getsockname()[1] for each in sockets]
+        for each in sockets:
+            each.close()
+        self.running: list[tuple[str, subprocess.Popen[str], Path]] = []
+        self.environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "OCTOPIA_URL": f"octopia://127.0.0.1:{self.ports[0]}",
+            "COLUMNS": "80",
+            "TERM": "dumb",
+        }
+
+    def write_overlay(self, text: str) -> None:
+        """Write the overlay file of the page, with the ports that are free here."""
+        addresses = zip(BROKERS, self.ports, strict=True)
+        text += "".join(f'[brokers."{broker}"]\nport = {port}\n' for broker, port in addresses)
+        (self.folder / "overlay.toml").write_text(text)
+
+    def start(self, command: str) -> Path:
+        """Start a command that goes on, and return the file with its output."""
+        output = self.folder / f"output-{len(self.running)}"
+        with output.open("w") as file:
+            process = subprocess.Popen(
+                self._arguments(command), cwd=self.folder, env=self.environment, text=True, stdout=file, stderr=file
+            )
+        self.running.append((command, process, output))
+        return output
+
+    def run(self, command: str) -> str:
+        """Run a command to its end, and return its output."""
+        done = subprocess.run(
+            self._arguments(command),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def stop(self) -> None:
+        """Press Ctrl-C in all terminals, in the order in which they were opened."""
+        for _, process, _ in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for _, process, _ in self.running:
+            process.wait(PATIENCE_S)
+
+    def as_shown(self, text: str) -> list[str]:
+        """Return the lines of an output with the ports of the page, and without times."""
+        for number, port in enumerate(self.ports):
+            text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{FIRST_PORT + number}")
+        text = re.sub(r"\b\d+\.\d+ s\b", "N s", text)
+        return [line.rstrip() for line in text.rstrip().splitlines()]
+
+    def _arguments(self, command: str) -> list[str]:
+        for number, port in enumerate(self.ports):
+            command = command.replace(f"127.0.0.1:{FIRST_PORT + number}", f"127.0.0.1:{port}")
+        program, *arguments = shlex.split(command)
+        return [sys.executable, *(["-m", "octopia"] if program == "octopia" else []), *arguments]
+
+
+def wait_for(output: Path, line: str, terminals: Terminals) -> None:
+    """Wait until a line of the page is in the output of a command that goes on."""
+    deadline = time.monotonic() + PATIENCE_S
+    while line not in terminals.as_shown(output.read_text()):
+        assert time.monotonic() < deadline, f"{line!r} is not in {output.read_text()!r}"
+        time.sleep(0.02)
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+def cells(table: list[str]) -> dict[str, list[str]]:
+    rows = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in table]
+    return {row[0]: row[1:] for row in rows if row}
+
+
+def check_status(printed: list[str], shown: list[str]) -> None:
+    """Check a status table: the same brokers and columns, and publications that were rerouted at lon.0."""
+    assert printed[:3] == shown[:3]
+    mine, theirs = cells(printed), cells(shown)
+    assert list(mine) == list(theirs)
+    columns = mine["broker"]
+    for table in (mine, theirs):
+        assert int(table["lon.0"][columns.index("queued")]) > 0
+        assert int(table["lon.0"][columns.index("rerouted")]) >= 5
+    assert mine["tok.1"][columns.index("clients")] == "1"
+
+
+@pytest.fixture
+def terminals(tmp_path: Path) -> Iterator[Terminals]:
+    opened = Terminals(tmp_path)
+    yield opened
+    for _, process, _ in opened.running:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_the_tutorial(terminals: Terminals) -> None:
+    last_text = ""
+    for language, text in BLOCKS:
+        if language == "toml" and "[overlay]" not in text:
+            terminals.write_overlay(text)
+        elif language == "text":
+            last_text = text
+            if "stopping" not in text:
+                wait_for(terminals.running[-1][2], text.strip(), terminals)
+        elif language == "console":
+            for command, shown in commands(text):
+                play(command, shown, terminals)
+    check_hops(terminals.running[1][2])
+    terminals.stop()
+    assert terminals.as_shown(terminals.running[0][2].read_text())[-2:] == terminals.as_shown(last_text)
+    assert [process.returncode for _, process, _ in terminals.running] == [0, 0, 0]
+
+
+def play(command: str, shown: str, terminals: Terminals) -> None:
+    expected = terminals.as_shown(shown)
+    if command.startswith(("octopia up", "octopia sub")):
+        wait_for(terminals.start(command), expected[0], terminals)
+    elif command == "octopia status":
+        check_status(terminals.as_shown(terminals.run(command)), expected)
+    else:
+        assert terminals.as_shown(terminals.run(command)) == expected, command
+
+
+def check_hops(output: Path) -> None:
+    """Check that the subscriber in cluster 1 received everything once, over both ways."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(lines := [line for line in output.read_text().splitlines() if line.startswith("{")]) < 201:
+        assert time.monotonic() < deadline, f"{len(lines)} of 201 publications came"
+        time.sleep(0.05)
+    received = [json.loads(line) for line in lines]
+    assert len({each["id"] for each in received}) == len(received) == 201
+    assert {each["hops"] for each in received} == {2, 3}
+
+
+def test_the_page_shows_the_files_as_they_are() -> None:
+    shown = [text for language, text in BLOCKS if language in ("toml", "python")]
+    assert (ROOT / "examples/hello.py").read_text() in shown
+    assert (ROOT / "examples/cities.toml").read_text() in shown
+    assert sorted({language for language, _ in BLOCKS}) == ["console", "python", "shell", "text", "toml"]
