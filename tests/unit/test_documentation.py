@@ -1,12 +1,16 @@
-"""What the documentation shows is so: its scenarios run, its commands print what it says, its links lead somewhere."""
+"""The documentation is true: its scenarios run, its commands print what it shows, its links work, its site builds."""
 
 import dataclasses
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from octopia.cli import app
@@ -61,17 +65,18 @@ def anchors(page: Path) -> list[str]:
 
 SCENARIOS = [
     (page, text)
-    for page in ("README.md", "docs/scenario-files.md")
+    for page in ("docs/scenarios.md", "docs/scenario-files.md", "docs/tutorial.md")
     for text in blocks(page, "toml")
     if is_scenario(text)
 ]
-COMMANDS = shown_commands("README.md")
+COMMANDS = shown_commands("docs/scenarios.md")
 
 
 def test_there_is_something_to_test():
     assert len(SCENARIOS) >= 3
     assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "sim", "sim", "sim"]
     assert len(PAGES) >= 10
+    assert len(SHELL_COMMANDS) >= 40
 
 
 @pytest.mark.parametrize(("page", "text"), SCENARIOS, ids=[page for page, _ in SCENARIOS])
@@ -84,7 +89,7 @@ def test_scenarios_run_and_deliver_what_they_should(page: str, text: str, tmp_pa
 
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_commands_print_what_the_readme_shows(command: str, output: str, monkeypatch: pytest.MonkeyPatch):
+def test_commands_print_what_the_page_shows(command: str, output: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     program, *arguments = shlex.split(command)
     assert program == "octopia"
@@ -93,14 +98,62 @@ def test_commands_print_what_the_readme_shows(command: str, output: str, monkeyp
     assert without_trailing_spaces(result.output) == without_trailing_spaces(output)
 
 
-def test_the_readme_shows_the_market_in_full():
-    assert (ROOT / "examples/market.toml").read_text() in blocks("README.md", "toml")
+def test_the_page_shows_the_market_in_full():
+    assert (ROOT / "examples/market.toml").read_text() in blocks("docs/scenarios.md", "toml")
 
 
-def test_the_readme_shows_the_outage_as_it_is():
-    shown = [text for text in blocks("README.md", "toml") if "crash" in text]
+def test_the_page_shows_the_outage_as_it_is():
+    shown = [text for text in blocks("docs/scenarios.md", "toml") if "crash" in text]
     assert len(shown) == 1
     assert (ROOT / "examples/outage.toml").read_text().endswith(shown[0])
+
+
+def test_the_readme_is_short_and_its_program_runs():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    (program,) = blocks("README.md", "python")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stdout) == (0, "101.5\n"), run.stderr
+
+
+def typed(text: str) -> list[str]:
+    """Return the lines of a block that people type; if any has a dollar sign, the others are output."""
+    lines = text.splitlines()
+    return [line[2:] for line in lines if line.startswith("$ ")] or lines
+
+
+SHELL_COMMANDS = [
+    (name_of(page), line)
+    for page in PAGES
+    for text in blocks(name_of(page), "console")
+    for line in typed(text)
+    if line.startswith("octopia ")
+]
+
+
+@pytest.mark.parametrize(("page", "line"), SHELL_COMMANDS)
+def test_commands_and_their_options_exist(page: str, line: str):
+    words = shlex.split(line, comments=True)[1:]
+    command = typer.main.get_command(app)
+    context = typer.Context(command, info_name="octopia")
+    while isinstance(command, TyperGroup) and words != ["--version"]:
+        _, command, words = command.resolve_command(context, words)
+    known = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
+    for word in words:
+        assert not word.startswith("--") or word in known, word
+
+
+def test_the_site_builds_without_warnings():
+    build = subprocess.run(
+        [sys.executable, ROOT / "docs/tools/build.py"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert build.returncode == 0, build.stdout + build.stderr
+    assert "No issues found" in build.stderr
+    site = ROOT / "out/site"
+    assert "publish_many" in (site / "api/client.html").read_text()
+    assert (site / "architecture.html").exists()
+    for page in sorted(site.rglob("*.html")):
+        for loaded in re.findall(r"""(?:src=|<link[^>]* href=)["']?((?:https?:)?//[^"'\s>]+)""", page.read_text()):
+            assert "localhost" in loaded, f"{page.name} loads {loaded}"
 
 
 def test_nobody_misses_anything_in_the_outage_and_one_publication_goes_around_the_cut():
