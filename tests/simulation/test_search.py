@@ -9,16 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from octopia.broker import advertising, confirming, exchanging, subscribing
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
-from octopia.ids import BrokerId, Peer
-from octopia.link import Outcome, Session
-from octopia.protocol import Frame
+from octopia.ids import BrokerId, ClientId, Peer
+from octopia.link import LinkSettings, Outcome, Session
+from octopia.node import core as node
+from octopia.protocol import Frame, Hello
 from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
-from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario
+from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario, steps
 
 AMPLE = 200_000
 SOAK = 1_000_000
@@ -167,3 +169,31 @@ def test_a_recovering_broker_that_says_0(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_recovering_broker_that_takes_publications(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "accepts_data", property(lambda state: True))
     assert "which was confirmed before" in expect_violation("line").sentence
+
+
+def test_credit_that_goes_by_the_name_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that returns under its name would be given the credit of frames that its old session sent."""
+    monkeypatch.setattr(node, "ClientId", lambda name, session: ClientId(name))
+    assert "frames of class 0 were placed" in expect_violation("return").sentence
+
+
+def greet_as_if_remembered(session: Session, hello: Hello, now_ms: float) -> None:
+    """Go on at the old number, whatever the other end remembers."""
+    remembered = msgspec.structs.replace(hello, knows_incarnation=0)
+    _on_hello(session, remembered if hello.knows_incarnation != session._incarnation else hello, now_ms)
+
+
+_on_hello = Session._on_hello
+
+
+def test_a_broker_that_goes_on_though_its_neighbour_remembers_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end that is not remembered must begin a new sequence; otherwise the link is up and carries nothing."""
+    monkeypatch.setattr(steps, "LinkSettings", lambda **settings: LinkSettings(**{**settings, "fences": False}))
+    monkeypatch.setattr(Session, "_on_hello", greet_as_if_remembered)
+    assert "never settled" in expect_violation("impostor").sentence
+
+
+def test_an_older_broker_that_replaces_the_memory_of_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fencing, a greeting of an older incarnation makes a neighbour forget what it has accepted."""
+    monkeypatch.setattr(steps, "LinkSettings", lambda **settings: LinkSettings(**{**settings, "fences": False}))
+    assert expect_violation("old-impostor")

@@ -67,6 +67,9 @@ async def run_brokers(
         for server in servers:
             server.start()
         while not stop.is_set():
+            for server in servers:
+                if server.fenced:
+                    raise Unavailable(server.fenced)
             if on_reports is not None:
                 on_reports([report_on(server) for server in servers])
             with contextlib.suppress(TimeoutError):
@@ -107,10 +110,6 @@ class Workers:
     def pids(self) -> list[int]:
         """The processes, by number."""
         return [worker.process.pid or 0 for worker in self._workers]
-
-    def pid_of(self, broker: BrokerId) -> int:
-        """Return the process that runs a broker."""
-        return next(worker.process.pid or 0 for worker in self._workers if broker in worker.brokers)
 
     def poll(self) -> dict[str, dict[str, Any]]:
         """Take in what workers said, start anew those that died, and return the last report of every broker."""
