@@ -194,12 +194,12 @@ class CommonState:
         self.queues[peer].put_control(message)
         self.effects.ready[peer] = None
 
-    def forward(self, peer: BrokerId, publication: Copy) -> None:
-        """Put a copy of a publication into the queue to a neighbour."""
+    def forward(self, peer: BrokerId, publication: Copy, traffic_class: int) -> None:
+        """Put a copy of a publication into a data lane of the queue to a neighbour."""
         traces_all = self.settings.detail >= _ALL
         if traces_all:
             self.trace_window(peer)
-        self.queues[peer].put_data(publication, publication.traffic_class, self.now_ms)
+        self.queues[peer].put_data(publication, traffic_class, self.now_ms)
         self.effects.ready[peer] = None
         if traces_all:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))

@@ -38,14 +38,16 @@ def accept(state: State, source: Peer, publications: Sequence[Publish | PublishR
             state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
     placed: dict[int, int] = {}
+    route, inputs = publishing.router_for(state, source), state.inputs
     matches = state.prt.match_many([each.publication for each in publications])
     for publication, match in zip(publications, matches, strict=True):
-        key = (source, publication.traffic_class)
-        if key in state.inputs:
+        traffic_class = publication.traffic_class
+        key = (source, traffic_class)
+        if key in inputs:
             # Others wait before it; it is matched again when its turn comes, since tables may have changed by then.
-            state.inputs[key].waiting.append(publication)
-        elif _place(state, key, publishing.route(state, source, publication, match)):
-            placed[key[1]] = placed.get(key[1], 0) + 1
+            inputs[key].waiting.append(publication)
+        elif _place(state, key, route(publication, match)):
+            placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
 
@@ -57,7 +59,7 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
     while waiting and queue.has_room(traffic_class):
         key = waiting.popleft()
         placing = state.inputs[key].placing
-        state.forward(link, placing.pop((link, traffic_class)))
+        state.forward(link, placing.pop((link, traffic_class)), traffic_class)
         if not placing:
             state.effects.placed.append(Placed(*key, 1))
             _resume(state, key)
@@ -88,8 +90,8 @@ def resume_all(state: State) -> None:
 
 def _resume(state: State, key: Key) -> None:
     """Work through an input until its head has to wait, or until it is empty."""
-    known, placed = state.inputs[key], 0
-    chunk = 1
+    known, placed, chunk = state.inputs[key], 0, 1
+    route = publishing.router_for(state, key[0])
     while known.waiting and not known.placing and state.accepts_data:
         # Matching many at once is cheaper, but what is matched and cannot go was matched for nothing.
         publications = list(itertools.islice(known.waiting, chunk))
@@ -97,7 +99,7 @@ def _resume(state: State, key: Key) -> None:
         matches = state.prt.match_many([each.publication for each in publications])
         for publication, match in zip(publications, matches, strict=True):
             known.waiting.popleft()
-            if not _place(state, key, publishing.route(state, key[0], publication, match)):
+            if not _place(state, key, route(publication, match)):
                 break
             placed += 1
     if placed:
@@ -110,9 +112,10 @@ def _place(state: State, key: Key, copies: Sequence[Addressed]) -> bool:
     """Queue the copies that have room, let the others wait for it, and return whether none has to."""
     is_placed = True
     for link, copy in copies:
-        place = (link, copy.traffic_class)
-        if place not in state.blocked and state.queues[link].has_room(copy.traffic_class):
-            state.forward(link, copy)
+        traffic_class = copy.traffic_class
+        place = (link, traffic_class)
+        if place not in state.blocked and state.queues[link].has_room(traffic_class):
+            state.forward(link, copy, traffic_class)
         else:
             state.blocked.setdefault(place, deque()).append(key)
             state.inputs.setdefault(key, Input()).placing[place] = copy

@@ -7,8 +7,9 @@ the publication's own header.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from octopia.broker.clients import refuse
 from octopia.broker.deliveries import deliver_to
@@ -54,16 +55,16 @@ class View:
         return self._state.queues[link].length
 
 
-def route(state: State, source: Peer, publication: Publish | PublishRequest, match: Match) -> list[Addressed]:
-    """Deliver a publication locally, route it, and return its copies; a refused one has none."""
+def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Addressed]]:
+    """Return the function that delivers and routes publications from one link, and returns the copies of each."""
     if isinstance(source, BrokerId):
-        assert isinstance(publication, Publish)
-        return _route_from_broker(state, source, publication, match)
-    assert isinstance(publication, PublishRequest)
-    return _route_from_client(state, source, publication, match)
+        return functools.partial(_route_from_broker, state, View(state), source)
+    return functools.partial(_route_from_client, state, View(state), source)
 
 
-def _route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
+def _route_from_broker(
+    state: State, view: View, sender: BrokerId, publication: Publish, match: Match
+) -> list[Addressed]:
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
@@ -72,10 +73,13 @@ def _route_from_broker(state: State, sender: BrokerId, publication: Publish, mat
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No other link wants it, and the trace does not ask for the decision.
     router = ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, sender, publication, wanted, router, match, ())
+    return _decide(state, view, sender, publication, wanted, router, match, ())
 
 
-def _route_from_client(state: State, publisher: ClientId, request: PublishRequest, match: Match) -> list[Addressed]:
+def _route_from_client(
+    state: State, view: View, publisher: ClientId, request: PublishRequest, match: Match
+) -> list[Addressed]:
+    """Route a publication of a local client; refuse it, without copies, if it conforms to none of its advertisements."""
     advertisements = state.clt.conforming(request.publication, publisher)
     if not advertisements:
         reason = "it conforms to none of its publisher's advertisements"
@@ -90,7 +94,7 @@ def _route_from_client(state: State, publisher: ClientId, request: PublishReques
         return []  # No link wants it, and the trace does not ask for the decision.
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, publisher, publication, wanted, router, match, advertisements)
+    return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
@@ -113,6 +117,7 @@ def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: Cluster
 
 def _decide(
     state: State,
+    view: View,
     source: Peer,
     publication: Publish,
     wanted: Wanted,
@@ -121,7 +126,7 @@ def _decide(
     advertisements: Sequence[CltEntry],
 ) -> list[Addressed]:
     """Let the algorithm decide, and make the copies that it asks for."""
-    decision = router(wanted, View(state))
+    decision = router(wanted, view)
     if state.settings.detail is _ALL:
         state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:

@@ -148,7 +148,7 @@ class OutputQueue:
 
     def has_room(self, traffic_class: int) -> bool:
         """Tell whether a class may take another publication."""
-        if not self._capacity or self.is_down:
+        if not self._capacity or self.down_since_ms is not None:
             return True
         lane = self._lanes.get(traffic_class)
         return lane is None or len(lane) < self._capacity

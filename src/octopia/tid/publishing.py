@@ -89,4 +89,4 @@ def _forward(state: TidState, publication: TidPublish, paths: Sequence[Path]) ->
     for path in paths:
         copy = TidPublish(publication.id, publication.publication, path.tid, hop, publication.published_ms)
         state.counters.rewritten += path.tid != publication.tid
-        state.forward(path.next_hop, copy)
+        state.forward(path.next_hop, copy, copy.traffic_class)
