@@ -59,7 +59,7 @@ from octopia.broker.shell import BrokerShell
 from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.ids import BrokerId, ClientId, LinkKind
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ALL_CLASSES, ClusterIndexVector
@@ -137,23 +137,6 @@ class OctopiaBroker(BrokerShell[State]):
         if client in self._state.clients:
             clients.remove(self._state, VERBS, client)
             placing.client_left(self._state, client)
-        return effects
-
-    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
-        """Handle the messages that arrived together over one link, in order."""
-        state = self._state
-        effects = state.begin(now_ms)
-        state.recent.append((now_ms, peer, batch))
-        try:
-            if isinstance(peer, ClientId):
-                self._receive_from_client(peer, batch)
-            else:
-                self._receive_from_broker(peer, batch)
-        except ProtocolViolation as violation:
-            effects.violation = violation
-        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
-            effects.failure = failure
-        self._finish()
         return effects
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:

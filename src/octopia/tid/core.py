@@ -47,7 +47,7 @@ from octopia.broker.common import BrokerSettings
 from octopia.broker.interface import Effects, Placed
 from octopia.broker.shell import BrokerShell
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, Peer
+from octopia.ids import BrokerId, ClientId
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ClusterIndexVector
@@ -115,22 +115,6 @@ class TidBroker(BrokerShell[TidState]):
         effects = self._state.begin(now_ms)
         if client in self._state.clients:
             clients.remove(self._state, VERBS, client)
-        return effects
-
-    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
-        """Handle the messages that arrived together over one link, in order."""
-        state = self._state
-        effects = state.begin(now_ms)
-        state.recent.append((now_ms, peer, batch))
-        try:
-            if isinstance(peer, ClientId):
-                self._receive_from_client(peer, batch)
-            else:
-                self._receive_from_broker(peer, batch)
-        except ProtocolViolation as violation:
-            effects.violation = violation
-        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
-            effects.failure = failure
         return effects
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
