@@ -105,7 +105,7 @@ TREE = TidPublish(PUB, Publication({"x": 1}), AD, 1, 0.0)
         (altered(PLAIN, b"b\x01\x81\xa1x\x01", extra=1), "expected no extra part, got 1 bytes"),
         (altered(PLAIN, b"b" * 256 + b"\x81\xa1x\x01", region=256), "expected a region of at most 255 bytes, got 256"),
         (altered(REQUEST, hop=1), "expected only a number and a time in a request, got an id, CIV, hop or extra part"),
-        (altered(REQUEST, incarnation=1), "expected a number and a time only, got"),
+        (altered(REQUEST, incarnation=1), "expected only a number and a time in a request, got"),
         (
             altered(DELIVERY, b"b\x90\x81\xa1x\x01", extra=1),
             "expected a delivery to name at least one subscription",
