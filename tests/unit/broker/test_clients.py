@@ -1,4 +1,4 @@
-"""What clients ask of their host broker, and what becomes of those that leave or are too slow."""
+"""The requests of clients to their host broker, and clients that leave or are too slow."""
 
 import pytest
 
