@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _lines(found: dict[str, dict[str, float]]) -> list[str]:
     slow = found["slow_subscriber"]
     lines = [
-        f"others beside a stopped subscriber: median {slow['with_ms']:.2f} ms, without it {slow['without_ms']:.2f} ms, "
+        f"other subscribers: median {slow['with_ms']:.2f} ms with a stopped one, {slow['without_ms']:.2f} ms without, "
         f"ratio {slow['with_to_without']:.2f} (noise: {slow['noise']:.2f})"
     ]
     if "links" in found:

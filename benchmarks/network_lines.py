@@ -150,4 +150,4 @@ def wait_for(address: Address) -> None:
         with contextlib.suppress(OSError), socket.create_connection((address.host, address.port)):
             return
         time.sleep(0.01)
-    raise Wrong(f"nobody listens at {address}")
+    raise Wrong(f"no process listens at {address}")

@@ -20,16 +20,16 @@ Messages are handled one at a time, in order:
 ==================  ==================  ===========================================================================
 message             from                what the broker does
 ==================  ==================  ===========================================================================
-AdvertiseRequest    client              store with the own bit set, tell all secondary neighbours
+AdvertiseRequest    client              store with its own bit set, tell all secondary neighbours
 Advertise           secondary           store; if the PRT has an intersecting subscription, answer CivSet
 SubscribeRequest    client              store, tell all primary neighbours; CivSet for bits that were 0
 Subscribe           primary             the same, but not back to the sender
 CivSet, CivUnset    secondary           set or clear the sender's bit in advertisements hosted here
 Un…                 as above            the reverse
 Confirm             primary             note that a subscription is in force there and beyond; confirm it onward (D5)
-CivNone, CivAck     secondary           the answer 0 to an advertisement; what a host broker holds of our bits
-…Digest             any neighbour       after a link came up: fetch what is missing, forget what is gone
-CivState, Fetch     any neighbour       our bits, in answer to a digest; what a neighbour lacks is sent again
+CivNone, CivAck     secondary           clear the sender's bit, as its answer 0; note the version of our bit it holds
+…Digest             any neighbour       after link up: fetch missing entries, remove those that are gone
+CivState, Fetch     any neighbour       store the sender's bits, its answer to a digest; send the entries it lacks
 PublishRequest      client              refuse, or deliver and route by the OR of its advertisements' CIVs
 Publish             any neighbour       deliver and route by the PRT and by the publication's own CIV
 ==================  ==================  ===========================================================================

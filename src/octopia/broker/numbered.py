@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 MOST_KEPT = 4096
-"""The size of a cache; a full cache is cleared, since frequent values return soon."""
+"""The maximum size of a cache; a full cache is cleared, since frequent values return soon."""
 
 K = TypeVar("K")
 V = TypeVar("V")

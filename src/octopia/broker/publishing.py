@@ -94,7 +94,7 @@ def _route_from_client(state: State, publisher: ClientId, request: PublishReques
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
-    """Return the destinations at the host broker: primary neighbours, and all clusters in the advertisements' CIVs."""
+    """Return the destinations at the host broker: interested aLinks, and all clusters in the advertisements' CIVs."""
     advertisement_civ = advertisements[0].routing_civ
     for entry in advertisements[1:]:
         advertisement_civ |= entry.routing_civ

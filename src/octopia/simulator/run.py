@@ -132,8 +132,7 @@ def run_scenario(
     slows clients down, a delivery then takes a client's delay and none of its bandwidth, and all deliveries of a
     publication at a broker are one event.
 
-    With ``sample_ms``, the trace records the lengths of all queues that are not empty at this interval during the
-    events.
+    With ``sample_ms``, the trace records the length of every nonempty queue at this interval while events happen.
     """
     script = Script(scenario, seed, profile, Recording(detail, keep, sinks, run_id, sample_ms), observers)
     script.world.checking = check

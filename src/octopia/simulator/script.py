@@ -187,7 +187,7 @@ class Script:
         self._settle()
 
     def _sample(self, _: None) -> None:
-        """Record the queues that are not empty at regular intervals; nothing waits for this."""
+        """Record every nonempty queue, and plan the next sample; nothing waits for samples."""
         agenda = self.world.agenda
         for tracer in self._tracers:
             tracer.sample(self.world.brokers.values(), agenda.now_ms)

@@ -18,13 +18,13 @@ Messages are handled one at a time, in order:
 ==================  =============  ============================================================================
 message             from           what the broker does
 ==================  =============  ============================================================================
-AdvertiseRequest    client         name the tree, store, flood; bind local subscriptions that intersect
+AdvertiseRequest    client         mint the TID, store, flood; bind local subscriptions that intersect
 TidAdvertise        any neighbour  the same, but not back; a second copy is discarded
 SubscribeRequest    client         store unbound; for each intersecting advertisement store and send a bound copy
 TidSubscribe        any neighbour  store, send on to the advertisement's last hop; stop where that is withdrawn
-UnsubscribeRequest  client         forget it and all its bound copies, tell each hop that some were sent to
-TidUnsubscribe      any neighbour  forget the copies that came from there, tell each hop that some were sent to
-Un…advertise        as above       forget the advertisement and all that is bound to it, flood; stop where unknown
+UnsubscribeRequest  client         remove it and all its bound copies, tell each hop that got some of them
+TidUnsubscribe      any neighbour  remove the copies that came from there, tell each hop that got some of them
+Un…advertise        as above       remove the advertisement and everything bound to it, flood; stop where unknown
 PublishRequest      client         refuse, or bind to the lowest conforming TID; deliver and route
 TidPublish          any neighbour  deliver and route by content and TID
 ==================  =============  ============================================================================

@@ -88,8 +88,8 @@ class Client:
 class Scenario:
     """The definition of a search: the overlay is the product of ``tree`` and ``clusters``.
 
-    A ``queue_capacity`` or ``window_bytes`` of 0 means no limit. With ``client_sessions``, clients have sessions and
-    credit, as on the network.
+    A ``queue_capacity`` of 0 leaves queues unbounded, and a ``window_bytes`` of 0 makes windows wide. With
+    ``client_sessions``, clients have sessions and credit, as on the network.
     """
 
     name: str
