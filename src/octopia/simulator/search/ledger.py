@@ -34,10 +34,7 @@ Receipt: TypeAlias = tuple[int, int, int]
 
 
 class Ledger(NamedTuple):
-    """The confirmed requests, the deliveries, and the owed deliveries, each in order.
-
-    A request is (client, 1 for a subscription or 0 for an advertisement, handle).
-    """
+    """Confirmed requests, as (client, 1 for subscriptions, handle), deliveries, and those still owed, each in order."""
 
     confirmed: tuple[tuple[int, int, int], ...] = ()
     stale: tuple[tuple[int, int, int], ...] = ()
