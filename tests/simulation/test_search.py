@@ -1,7 +1,7 @@
-"""Every state that small overlays can reach (the promises of D3, D4, D5 and of the exchange at link up).
+"""Every reachable state of small overlays (the guarantees of D3, D4, D5 and of the exchange at link up).
 
-The searches go to their end. That they would find something is shown by planting the faults that the design guards
-against, one by one.
+The searches are complete. To show that they would find defects, the faults that the design guards against are planted
+one by one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def expect_nothing_wrong(report: Report) -> None:
 
 
 def expect_violation(scenario: str) -> Violation:
-    """Search until something is wrong, print the shortest way there, and go that way again."""
+    """Search until something is wrong, print the shortest path to it, and replay that path."""
     report = search(scenario)
     assert report.violation is not None, f"the fault was not found: {report}"
     print(report)
@@ -71,11 +71,11 @@ def test_a_million_states(scenario: str, order: Order) -> None:
     assert report.complete or report.states >= SOAK
 
 
-# What the search must find.
+# Defects that the search must find.
 
 
 def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
-    """Apply updates of bits whatever their version."""
+    """Apply CIV updates regardless of their version."""
     entry.pending.pop(secondary, None)
     entry.versions[secondary] = version
     bit = secondary.cluster
@@ -83,7 +83,7 @@ def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, w
 
 
 def take_any_frame(session: Session, frame: Frame, outcome: Outcome) -> None:
-    """Accept frames whatever their sequence number."""
+    """Accept frames regardless of their sequence number."""
     session._accepted = frame.sequence - 1
     _on_frame(session, frame, outcome)
 
@@ -92,7 +92,7 @@ _on_frame = Session._on_frame
 
 
 def test_updates_of_bits_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D4: behind a link that lets duplicates through, only versions tell a stale CIV_UNSET."""
+    """D4: behind a link that lets duplicates through, only versions identify a stale CIV_UNSET."""
     monkeypatch.setattr(Session, "_on_frame", take_any_frame)
     expect_nothing_wrong(search("bits"))
     monkeypatch.setattr(advertising, "_update", take_any_update)

@@ -1,4 +1,4 @@
-"""The part of the broker protocol that every kind of broker answers from its state alone."""
+"""The part of the broker protocol that is the same for every kind of broker."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class BrokerShell(Generic[S]):
 
     @property
     def id(self) -> BrokerId:
-        """The name of this broker."""
+        """The id of this broker."""
         return self._state.id
 
     @property
     def state(self) -> S:
-        """The state, for invariants, reports and measurements; drivers leave it alone."""
+        """The state, for invariants, reports and measurements; drivers must not use it."""
         return self._state
 
     @property
     def counters(self) -> Counters:
-        """The counts of this broker's lifetime."""
+        """The counters of this broker's lifetime."""
         return self._state.counters
 
     @property
     def recent_inputs(self) -> list[str]:
-        """The last inputs, oldest first, one line each."""
+        """The last inputs, oldest first, one line per input."""
         return self._state.recent_inputs
 
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
@@ -89,7 +89,7 @@ class BrokerShell(Generic[S]):
         return self._state.drain_facts()
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
-        """Override the verdict about a link, and the queue length that routing sees."""
+        """Override the congestion verdict of a link, and the queue length that routing sees."""
         self._state.begin(now_ms)
         queue = self._state.queues[peer]
         queue.verdict, queue.forced_length = verdict, queue_length
