@@ -1,13 +1,13 @@
-"""What dynamic routing gains on real links that congest, and what a stopped subscriber costs the others.
+"""Measure the gain of dynamic routing on congested links, and the cost of a stopped subscriber to the others.
 
-The first part needs root: twelve hosts in network namespaces, a broker each, with two iLinks of the publisher's broker
-capped far below what is published (the set-up of tests/network/test_namespaces.py). It plays the same under static and
-under dynamic routing, in turns, and prints the median delays and their ratio. Every publication must arrive exactly
-once at every subscriber.
+The first part needs root. It runs twelve hosts in network namespaces, one broker each, and caps two iLinks of the
+publisher's broker far below the publication rate (the setup of tests/network/test_namespaces.py). It runs the same load
+under static and dynamic routing, in turns, and prints the median delays and their ratio. Every publication must arrive
+exactly once at every subscriber.
 
-The second part runs an overlay inside this process, with one publisher at a steady rate and some subscribers, with and
-without one more that has stopped reading, in turns. It prints the median delays of the others in both cases, and the
-ratio; the same case measured twice shows what is noise.
+The second part runs an overlay inside this process, with one publisher at a steady rate and some subscribers. It runs
+with and without one more subscriber that has stopped reading, in turns. It prints the median delays of the others in
+both cases, and the ratio. The same case measured twice shows the noise.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ PAYLOAD = bytes(2000)
 
 
 def measure_links(publications: int, rounds: int) -> dict[str, float]:
-    """Play both algorithms in turns, and return the median of the subscribers' median delays under each."""
+    """Run both algorithms in turns, and return the median of the subscribers' median delays under each."""
     delays: dict[str, list[float]] = {"static": [], "dynamic": []}
     for _ in range(rounds):
         for algorithm, found in delays.items():
             with tempfile.TemporaryDirectory() as folder:
                 outcome = asyncio.run(play(Path(folder), publications, algorithm))
             if outcome.received["numbers"] != [list(range(publications))] * len(SUBSCRIBERS):
-                raise SystemExit(f"WRONG: under {algorithm} routing not everything arrived")
+                raise SystemExit(f"WRONG: under {algorithm} routing publications are missing")
             if any(outcome.received["doubled"]):
-                raise SystemExit(f"WRONG: under {algorithm} routing something arrived twice")
+                raise SystemExit(f"WRONG: under {algorithm} routing publications arrived twice")
             found.append(statistics.median(outcome.received["median_ms"]))
     medians = {f"{algorithm}_ms": statistics.median(found) for algorithm, found in delays.items()}
     return medians | {"dynamic_to_static": medians["dynamic_ms"] / medians["static_ms"]}
@@ -107,14 +107,14 @@ async def _publish(publisher: Any, seconds: float) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=1500, help="in the first part (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of the second part, a case (default: %(default)s)")
+    parser.add_argument("--publications", type=int, default=1500, help="of the first part (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="per case of the second part (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     screen, found = Console(stderr=True), {}
     if why_not():
-        screen.print(f"the links are left out: {why_not()}")
+        screen.print(f"skipping the congested links: {why_not()}")
     else:
         with screen.status("congested links"):
             found["links"] = measure_links(options.publications, options.rounds)
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _lines(found: dict[str, dict[str, float]]) -> list[str]:
     slow = found["slow_subscriber"]
     lines = [
-        f"others beside a stopped subscriber: median {slow['with_ms']:.2f} ms, without it {slow['without_ms']:.2f} ms, "
+        f"other subscribers: median {slow['with_ms']:.2f} ms with a stopped one, {slow['without_ms']:.2f} ms without, "
         f"ratio {slow['with_to_without']:.2f} (noise: {slow['noise']:.2f})"
     ]
     if "links" in found:

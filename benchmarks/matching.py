@@ -1,20 +1,20 @@
-"""How fast the matching index is, beside other ways to find the same matches.
+"""Measure the matching index, and compare it with other ways to find the same matches.
 
 Four workloads: W1, a symbol with Zipf popularity over 500 symbols and 6 ranges, 2% selectivity; W2, 7 ranges, 2%; W3, 7
-ranges, 0.1%; W4, strings with prefix, contains and IN, and 4 ranges. For each size it prints publications a second when
-all matching subscriptions are wanted (those of local clients, as numbers in an array), when only links are (8 links),
-and for links in batches of 64; insertions and removals a second; the longest single insertion; bytes a subscription
-(rows and intervals only); and the ratio to
+ranges, 0.1%; W4, strings with prefix, contains and IN, and 4 ranges. For each size it prints publications per second if
+all matching subscriptions are wanted (those of local clients, as numbers in an array), if only links are wanted (8
+links), and for links in batches of 64. It also prints insertions and removals per second, the longest single insertion,
+bytes per subscription (rows and intervals only), and the ratio to
 
 - (scan) the reference matcher, which evaluates every filter,
 - (columns) NumPy comparing whole columns of bounds with a publication (for W4: without its strings),
-- (and) a bare ``bitwise_and.reduce`` over as many bitmap rows as there are attributes, always the same ones, so that
-  they lie in the cache: what no bitmap index can beat,
-- (cold) the same over rows drawn at random from 256 an attribute, as an index has to.
+- (and) a bare ``bitwise_and.reduce`` over one bitmap row per attribute, always the same rows, so that they stay in the
+  cache: the limit of any bitmap index,
+- (cold) the same over rows drawn at random from 256 per attribute, as in a real index.
 
-All are measured in one process, in turns, with the garbage collector off. Results are checked: matches against
-evaluating every filter, for some publications at every size; the program fails loudly if they differ. A million
-subscriptions take some minutes and gigabytes a workload.
+All are measured in one process, in turns, with the garbage collector off. Matches are checked against the evaluation of
+every filter, for some publications at every size; the benchmark fails if they differ. A million subscriptions take some
+minutes and gigabytes per workload.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Workload:
 
     @property
     def attributes(self) -> int:
-        """How many attributes a publication has."""
+        """The number of attributes of a publication."""
         return self.ranges + {"W1": 1, "W4": 2}.get(self.name, 0)
 
     def _filter(self, number: int) -> Disjunction:
         predicates = self._strings()
         for each in range(self.ranges):
-            low = self.chance.uniform(-self.width, 1)  # so that every value is covered alike
+            low = self.chance.uniform(-self.width, 1)  # all values are equally likely to be covered
             self.low[number, each] = low
             predicates.append(Predicate(f"a{each}", Operator.BETWEEN, (low, low + self.width)))
         return Disjunction((Filter(tuple(predicates)),))
@@ -96,7 +96,7 @@ class Workload:
 
 
 def _width(name: str, ranges: int) -> float:
-    """Return how wide ranges must be for the selectivity of a workload, about."""
+    """Return the approximate width of ranges for the selectivity of a workload."""
     if name == "W1":
         total = sum(WEIGHTS)
         share = 0.02 / sum((weight / total) ** 2 for weight in WEIGHTS)
@@ -145,7 +145,7 @@ def _checked(work: Workload) -> list[Publication]:
 
 
 def _check(work: Workload, local: IndexSubscriptions, linked: IndexSubscriptions) -> int:
-    """Compare some answers with evaluating every filter, and return how many matches that were."""
+    """Compare some results with the evaluation of every filter, and return the number of matches."""
     total = 0
     for publication in _checked(work):
         expected = [number for number, interest in enumerate(work.filters) if matches(interest, publication)]
@@ -158,7 +158,7 @@ def _check(work: Workload, local: IndexSubscriptions, linked: IndexSubscriptions
 
 
 def _rate(items: Sequence[Any], action: Callable[[Any], Any], repeats: int = 3) -> float:
-    """Return how many items a second an action takes, in the best of some rounds."""
+    """Return the number of items per second of an action, in the fastest round."""
     best = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 2_500, 10_000, 100_000, 1_000_000])
     parser.add_argument("--publications", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"kernel: {'compiled' if IS_COMPILED else 'plain Python'}")

@@ -1,29 +1,29 @@
-"""What brokers over TCP cost, beside a bare relay that reads, decodes and forwards the same frames.
+"""Measure brokers over TCP, and compare them with a bare relay that reads, decodes and forwards the same frames.
 
 Five figures:
 
-- *hop*: a publisher, a broker and a subscriber in three processes; publications have 7 attributes and 20 bytes of
-  payload; one subscription matches, 100 others do not.
-- *chain*: four brokers in a row, in processes of their own, against four relays. Figures are those of one hop.
-- *fan*: 100 subscribers with distinct range filters, half of which match each publication; the relay sends each
-  publication to one half of its 100 receivers and the next to the other half. Figures are those of one publication.
+- *hop*: a publisher, a broker and a subscriber in three processes. Publications have 7 attributes and a payload of 20
+  bytes. One subscription matches, 100 others do not.
+- *chain*: four brokers in a row, one process per broker, against four relays. Figures are per hop.
+- *fan*: 100 subscribers with distinct range filters; half of them match each publication. The relay sends each
+  publication to one half of its 100 receivers and the next to the other half. Figures are per publication.
 - *delay*: as *hop*, at a low rate: from the publisher's clock to the subscriber's, which are the same.
-- *overlay*: the 56 brokers of paper:se on this machine: how long until all are connected and take publications, and
-  the memory of all processes (shared pages count once), the one that starts them included. As `octopia up` does it,
-  in as many processes as there are processors; and *apart*, each broker in a process of its own.
+- *overlay*: the 56 brokers of paper:se on this machine: the time until all are connected and accept publications, and
+  the memory of all processes, including the parent (shared pages count once). Like `octopia up`, it uses one process
+  per CPU; *apart* uses one process per broker.
 
 How to read the numbers:
 
-- Broker and relay take turns. What counts is the processor time of the process in the middle, per publication: others
-  use the machine, too, and by the wall the same reading differs a lot from round to round. Each is given by its
-  cheapest round, which was disturbed least. *ratio* is the median of the ratios of each round, in which both ran one
-  right after the other, so that it need not be the ratio of the two. *per_s* is by the wall, of the fastest round, and
-  limited by whichever of the processes is slowest, publisher and subscriber included.
-- The relay has no session, no acknowledgements and no tables; it encodes once for every copy that it writes.
-- *Where the time goes* is from a profile of the broker's processor time in *hop*. Profiling makes code with many small
-  calls look more expensive than it is. What is not Python is the event loop and the kernel.
+- Broker and relay take turns. Costs are CPU time per publication of the process in the middle, since wall times of the
+  same reading differ a lot from round to round on a shared machine. Each cost is that of the cheapest round, which was
+  disturbed least. *ratio* is the median of the ratios per round, in which both ran one right after the other, so it
+  need not be the ratio of the two costs. *per_s* is by wall time, from the fastest round. It is limited by the slowest
+  process, including publisher and subscriber.
+- The relay has no session, no acknowledgements and no tables. It encodes once per copy.
+- *CPU time by package* is from a profile of the broker in *hop*. Profiling makes code with many small calls look more
+  expensive than it is. Time outside Python is spent in the event loop and the kernel.
 
-Every publication is checked to arrive exactly once at everybody it is for; if not, the benchmark says so and fails.
+Every publication must arrive exactly once at all its subscribers; otherwise the benchmark fails.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ RANGES = [[f"x >= {n} AND volume > 0"] for n in range(CHOICES)] + [[f"x < {n} AN
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured."""
+    """The size of a measurement."""
 
     publications: int
     rounds: int
@@ -108,7 +108,7 @@ def in_turns(
 def compare(
     broker: Line, relay: Line, before: Before | None, count: int, rounds: int, hops: int = 1
 ) -> dict[str, float]:
-    """Return what a publication costs at each hop, and how many pass."""
+    """Return the cost of a publication per hop, and the publications per second."""
     ours, theirs, befores = in_turns(broker, relay, before, count, rounds)
     broker_us, relay_us = (min(each.cpu_s for each in side) / count / hops * 1e6 for side in (ours, theirs))
     against = {}
@@ -133,7 +133,7 @@ def line_before(before: Before | None, figure: str) -> contextlib.AbstractContex
 
 
 def measure_hop(size: Size, before: Before | None = None) -> tuple[dict[str, float], dict[str, float]]:
-    """Measure one hop, for what it costs and for how long it takes."""
+    """Measure the cost and the delay of one hop."""
     with broker_line(1, ONE_OF_MANY, everything) as broker, relay_line(1, 1, everything) as relay:
         with line_before(before, "hop") as other:
             hop = compare(broker, relay, other, size.publications, size.rounds)
@@ -173,7 +173,7 @@ def measure_fan(size: Size, before: Before | None = None) -> dict[str, float]:
 
 
 def measure_overlay(tree: str, processes: int) -> dict[str, float]:
-    """Measure how a large overlay starts in so many processes."""
+    """Measure the start of a large overlay in a number of processes."""
     overlay = at_free_addresses(overlay_from_text(tree))
     begin = time.monotonic()
     with running(overlay, processes) as workers:
@@ -188,12 +188,12 @@ def measure_overlay(tree: str, processes: int) -> dict[str, float]:
 
 
 def pss_kb_of(pid: int) -> int:
-    """Return the memory of a process; what it shares with others is divided among them."""
+    """Return the memory of a process; shared memory is divided among its users."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-# Where the time goes.
+# CPU time by package.
 
 PACKAGES = {
     "wire": "wire",
@@ -210,7 +210,7 @@ OUTSIDE = "event loop and kernel"
 
 
 def measure_shares(size: Size) -> dict[str, float]:
-    """Return the share of each package in a broker's processor time."""
+    """Return the share of each package in a broker's CPU time."""
     overlay = at_free_addresses(overlay_from_text("path:1", 1))
     address = overlay.addresses[overlay.scot.brokers[0]]
     with contextlib.ExitStack() as stack:
@@ -228,7 +228,7 @@ def measure_shares(size: Size) -> dict[str, float]:
 
 
 def shares_of(stats: dict[Any, Any], total_s: float) -> dict[str, float]:
-    """Sum up a profile by packages; built-in functions count for those who called them."""
+    """Sum up a profile by package; built-in functions count for their callers."""
     seconds = dict.fromkeys([*PACKAGES.values(), OUTSIDE], 0.0)
     for (file, _, _), (_, _, own_s, _, callers) in stats.items():
         if file != "~":
@@ -242,7 +242,7 @@ def shares_of(stats: dict[Any, Any], total_s: float) -> dict[str, float]:
 
 
 def package_of(file: str) -> str:
-    """Return which part of the program a file belongs to."""
+    """Return the package that a file belongs to."""
     parts = Path(file).parts
     if "octopia" not in parts[:-1]:
         return OUTSIDE
@@ -264,11 +264,11 @@ def measure(size: Size, tree: str, before: Before | None = None) -> dict[str, An
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=10_000, help="how many in each round")
+    parser.add_argument("--publications", type=int, default=10_000, help="publications per round")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long delays are measured")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of the delay measurement")
     parser.add_argument("--overlay", default="paper:se", help="the large overlay, a tree such as paper:se")
-    parser.add_argument("--quick", action="store_true", help="a tenth of it all")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, measured in turn")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
@@ -276,7 +276,7 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.quick:
         size = Size(max(200, chosen.publications // 10), min(3, chosen.rounds), 200.0, min(1.0, chosen.seconds))
     if sys.platform != "linux":
-        sys.exit(f"expected Linux, whose clocks of processes this reads, got {platform.system()}")
+        sys.exit(f"expected Linux, for the CPU times of processes, got {platform.system()}")
     try:
         before = None if chosen.against is None else Before(chosen.against.absolute())
         result = measure(size, chosen.overlay, before)
@@ -292,11 +292,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def show(result: dict[str, Any]) -> None:
     for figure, values in result.items():
-        print("where the time goes" if figure == "shares" else figure)
+        print("CPU time by package" if figure == "shares" else figure)
         for name, value in values.items():
             shown = f"{value:12.1%}" if figure == "shares" else f"{value:>12,}"
             aim = AIMS.get(f"{figure}.{name}")
-            verdict = "" if aim is None else f"   aim: at most {aim:g}, {'kept' if value <= aim else 'MISSED'}"
+            verdict = "" if aim is None else f"   limit: {aim:g}, {'met' if value <= aim else 'EXCEEDED'}"
             print(f"  {name:24}{shown}{verdict}")
 
 

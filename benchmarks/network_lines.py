@@ -1,4 +1,4 @@
-"""Lines: a publisher, brokers or relays in a row, and subscribers, each in a process of its own."""
+"""Lines: a publisher, brokers or relays in a row, and subscribers, one process each."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from octopia.overlay.files import Address, overlay_from_text
 FAN = 2 * CHOICES
 
 Expectation = Callable[[int, int], dict[int, list[int]]]
-"""From the first number and the count, what each subscriber must get."""
+"""From the first number and the count, the publications that each subscriber must get."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Round:
-    """One reading; the time of the processor is that of all processes in the middle."""
+    """One measurement; the CPU time is that of all processes in the middle."""
 
     cpu_s: float
     wall_s: float
@@ -30,7 +30,7 @@ class Round:
 
 
 class Line:
-    """A publisher, what is in the middle, and subscribers."""
+    """A publisher, brokers or relays, and subscribers."""
 
     def __init__(self, pids: Sequence[int], publisher: Child, subscribers: Child, expectation: Expectation):
         self._pids = pids
@@ -61,7 +61,7 @@ class Line:
 
 
 def check(got: dict[int, list[int]], expected: dict[int, list[int]]) -> None:
-    """Fail unless everybody got what is expected, once and in order."""
+    """Fail unless every subscriber got the expected publications, once and in order."""
     for subscriber, numbers in expected.items():
         found = got[subscriber]
         if found != numbers:
@@ -69,17 +69,17 @@ def check(got: dict[int, list[int]], expected: dict[int, list[int]]) -> None:
             strange = len(set(found) - set(numbers))
             raise Wrong(
                 f"expected {len(numbers)} publications at subscriber {subscriber}, once and in order, "
-                f"got {len(found)}: {missing} missing, {doubled} doubled, {strange} not for it"
+                f"got {len(found)}: {missing} missing, {doubled} duplicated, {strange} not for it"
             )
 
 
 def everything(first: int, count: int) -> dict[int, list[int]]:
-    """Return what the one subscriber must get."""
+    """Return the publications that the only subscriber must get."""
     return {0: list(range(first, first + count))}
 
 
 def ranges(first: int, count: int) -> dict[int, list[int]]:
-    """Return what subscribers with RANGES must get."""
+    """Return the publications that subscribers with RANGES must get."""
     numbers = range(first, first + count)
     high = {n: [each for each in numbers if each % CHOICES >= n] for n in range(CHOICES)}
     low = {n + CHOICES: [each for each in numbers if each % CHOICES < n] for n in range(CHOICES)}
@@ -87,7 +87,7 @@ def ranges(first: int, count: int) -> dict[int, list[int]]:
 
 
 def halves(first: int, count: int) -> dict[int, list[int]]:
-    """Return what the receivers of a relay get that sends to one half and the other half in turn."""
+    """Return the publications for the receivers of a relay that alternates between two halves."""
     numbers = range(first, first + count)
     return {n: [each for each in numbers if each % 2 == n // (FAN // 2)] for n in range(FAN)}
 
@@ -117,7 +117,7 @@ def clients(
 
 @contextlib.contextmanager
 def broker_line(length: int, interests: list[list[str]], expectation: Expectation) -> Iterator[Line]:
-    """Run brokers in a row, each in its own process."""
+    """Run brokers in a row, one process per broker."""
     overlay = at_free_addresses(overlay_from_text(f"path:{length}", 1))
     first, last = overlay.scot.brokers[0], overlay.scot.brokers[-1]
     with (
@@ -129,7 +129,7 @@ def broker_line(length: int, interests: list[list[str]], expectation: Expectatio
 
 @contextlib.contextmanager
 def relay_line(length: int, receivers: int, expectation: Expectation) -> Iterator[Line]:
-    """Run relays in a row, each in its own process."""
+    """Run relays in a row, one process per relay."""
     addresses = free_addresses(length)
     with contextlib.ExitStack() as stack:
         relays: list[Child] = []
@@ -144,10 +144,10 @@ def relay_line(length: int, receivers: int, expectation: Expectation) -> Iterato
 
 
 def wait_for(address: Address) -> None:
-    """Wait until somebody listens."""
+    """Wait until a process listens at an address."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection((address.host, address.port)):
             return
         time.sleep(0.01)
-    raise Wrong(f"nobody listens at {address}")
+    raise Wrong(f"no process listens at {address}")

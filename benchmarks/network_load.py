@@ -1,7 +1,7 @@
-"""What runs at the ends of benchmarks/network.py: publishers, subscribers, and brokers that are profiled.
+"""The load of benchmarks/network.py: publishers, subscribers, and brokers under a profiler.
 
-The clients here do little more than what a connection needs, so that they are not what is measured: over a broker a
-session, over a relay not even that.
+The clients do little more than a connection needs, so that they do not dominate the measurement: a session with a
+broker, and not even that with a relay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from octopia.wire import prepare
 
 WRITE_BYTES = 64 * 1024
 CHOICES = 50
-"""How many values of x there are: publication n has x = n % 50."""
+"""The number of values of x: publication n has x = n % 50."""
 OFFER = "symbol IS NOT NULL AND open > 0 AND high > 0 AND low > 0 AND price > 0 AND volume > 0 AND x >= 0"
 NUMBER_BYTES = 8
 
@@ -37,7 +37,7 @@ _incarnations = itertools.count(time.time_ns())
 
 
 def publication(number: int) -> Publication:
-    """Return a publication with 7 attributes; the payload begins with its number."""
+    """Return a publication with 7 attributes; the payload starts with its number."""
     bar = {"symbol": "IBM", "open": 15.07, "high": 15.12, "low": 14.63, "price": 14.75, "volume": 8_407_500}
     made = Publication(bar | {"x": number % CHOICES}, number.to_bytes(NUMBER_BYTES) + bytes(12))
     prepare(made)
@@ -48,7 +48,7 @@ def publication(number: int) -> Publication:
 
 
 class End:
-    """A client's end of a connection, with a session if a broker is there, without one at a relay."""
+    """A client's end of a connection, with a session to a broker, without one to a relay."""
 
     def __init__(self, name: str, on_messages: Callable[[list[Any]], None], *, has_session: bool):
         self.name = name
@@ -68,7 +68,7 @@ class End:
         self._tick()
 
     async def request(self, *requests: Any) -> None:
-        """Send what a broker confirms, and wait until it has."""
+        """Send requests, and wait until the broker has confirmed them."""
         assert self.session is not None
         wanted = self.confirmed + len(requests)
         for each in requests:
@@ -79,7 +79,7 @@ class End:
             await self.news.wait()
 
     def flush(self) -> None:
-        """Write what the session has to say."""
+        """Write the items of the session."""
         if self.session is not None:
             self.connection.send(self.session.drain(_now_ms()))
 
@@ -89,7 +89,7 @@ class End:
         asyncio.get_running_loop().call_later(1.0, self._tick)
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        """Take what comes."""
+        """Handle received items."""
         if isinstance(items[0], Opening):
             if self.session is None:
                 self.is_up.set()
@@ -116,12 +116,12 @@ class End:
         self.on_messages([each for each in messages if type(each) is Deliver] if others else messages)
 
     def on_capacity_changed(self, connection: Connection) -> None:
-        """Go on."""
+        """Continue publishing."""
         if connection.is_writable:
             self.on_room()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Fail: nothing closes a connection here."""
+        """Fail: no connection is closed here."""
         raise Wrong(f"{self.name} lost its connection: {reason}")
 
 
@@ -130,7 +130,7 @@ def _now_ms() -> float:
 
 
 async def run_publisher(pipe: Pipe, address: Address, has_session: bool) -> None:
-    """Publish as told: numbers from ``first``, so many, at a rate or (0) as fast as the other end takes them."""
+    """Publish ``count`` numbers from ``first`` on command, at a rate or (0) as fast as the other end accepts them."""
     end, ears = End("P", lambda _: None, has_session=has_session), Ears(pipe)
     await end.connect(address)
     if has_session:
@@ -187,7 +187,7 @@ def _send(end: End, request: PublishRequest) -> None:
 
 
 async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str]], has_session: bool) -> None:
-    """Receive as told: when all that is expected has come, say how it went, and check that it came once."""
+    """Receive on command: when everything expected has arrived, report the times, and check for duplicates."""
     ears, got = Ears(pipe), Received()
     ends = []
     for number, filters in enumerate(interests):
@@ -203,12 +203,12 @@ async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str
         pipe.send("prepared")
         await got.all_came.wait()
         pipe.send((got.last_s, got.delays_ms))
-        await ears.next()  # what is doubled has come by then
+        await ears.next()  # duplicates have arrived by then
         pipe.send(got.numbers)
 
 
 class Received:
-    """What subscribers got."""
+    """The publications that subscribers received."""
 
     def __init__(self) -> None:
         self.all_came = asyncio.Event()
@@ -219,7 +219,7 @@ class Received:
         self._times = False
 
     def expect(self, count: int, *, times: bool) -> None:
-        """Begin anew, and wait for so many."""
+        """Start again, and wait for ``count`` publications."""
         self.all_came.clear()
         for numbers in self.numbers.values():
             numbers.clear()
@@ -228,7 +228,7 @@ class Received:
         self._times = times
 
     def taker(self, subscriber: int) -> Callable[[list[Any]], None]:
-        """Return what takes the messages of one subscriber."""
+        """Return the handler of messages of one subscriber."""
         mine = self.numbers[subscriber] = []
 
         def take(messages: list[Any]) -> None:
@@ -248,7 +248,7 @@ class Received:
 
 
 async def run_profiled(pipe: Pipe, overlay: Overlay) -> None:
-    """Run all brokers; between two things that are said, note where processor time goes."""
+    """Run all brokers; profile them between two commands."""
     ears, profile = Ears(pipe), cProfile.Profile(time.process_time)
     brokers = asyncio.create_task(run_brokers(overlay, list(overlay.scot.brokers)))
     pipe.send("ready")

@@ -1,6 +1,6 @@
-"""Processes that benchmarks/network.py forks, and the bare relay, which is one of them.
+"""Child processes of benchmarks/network.py, and the bare relay, which is one of them.
 
-A relay reads, decodes, encodes and writes frames; what it cannot write yet makes it stop reading.
+A relay reads, decodes, encodes and writes frames. It stops reading while it cannot write.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PATIENCE_S = 60.0
 
 
 class Wrong(Exception):
-    """Something was not delivered exactly once, or a process did not do its part."""
+    """A publication was not delivered exactly once, or a process failed."""
 
 
 class Child:
-    """A process that was forked from this one, and talks over a pipe."""
+    """A forked process that communicates over a pipe."""
 
     def __init__(self, name: str, main: Callable[..., Coroutine[Any, Any, None]], *arguments: Any):
         self.name = name
@@ -38,24 +38,24 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process id."""
         return self._process.pid or 0
 
     def tell(self, *words: Any) -> None:
-        """Say something."""
+        """Send a command to the process."""
         self._pipe.send(words)
 
     def hear(self) -> Any:
-        """Wait for what it says."""
+        """Wait for a message from the process."""
         if not self._pipe.poll(PATIENCE_S):
-            raise Wrong(f"the {self.name} said nothing for {PATIENCE_S:g} s")
+            raise Wrong(f"expected a message from the {self.name} within {PATIENCE_S:g} s, got none")
         try:
             return self._pipe.recv()
         except EOFError:
             raise Wrong(f"the {self.name} has died") from None
 
     def end(self) -> None:
-        """Stop it."""
+        """Stop the process."""
         self._pipe.close()
         self._process.terminate()
         self._process.join()
@@ -68,7 +68,7 @@ def _run(main: Callable[..., Coroutine[Any, Any, None]], pipe: Pipe, *arguments:
 
 
 class Ears:
-    """What a child is told, in its event loop."""
+    """The commands to a child, in its event loop."""
 
     def __init__(self, pipe: Pipe):
         self._pipe = pipe
@@ -82,7 +82,7 @@ class Ears:
             raise SystemExit from None
 
     async def next(self) -> tuple[Any, ...]:
-        """Wait for the next thing that is said."""
+        """Wait for the next command."""
         return await self._heard.get()
 
 
@@ -90,7 +90,7 @@ class Ears:
 
 
 class Relay:
-    """What the connections of a relay share: where frames go to."""
+    """The state that the connections of a relay share: the receivers of frames."""
 
     def __init__(self, share: int):
         self.outputs: list[RelayConnection] = []
@@ -123,14 +123,14 @@ class Relay:
 
 
 class RelayConnection(asyncio.Protocol):
-    """One connection of a relay: an input, unless its Opening says that it wants to receive."""
+    """One connection of a relay: an input, unless its Opening names it a receiver."""
 
     def __init__(self, relay: Relay):
         self._relay = relay
         self._reader = Reader()
 
     def connection_made(self, transport: Any) -> None:
-        """Begin."""
+        """Start the connection."""
         self.transport = transport
         transport.set_write_buffer_limits(high=256 * 1024)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -150,16 +150,16 @@ class RelayConnection(asyncio.Protocol):
         self.transport.write(b"".join(map(encode, items)))
 
     def pause_writing(self) -> None:
-        """Read no more for now."""
+        """Stop reading until the output has room."""
         self._relay.set_reading(reads=False)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume reading."""
         self._relay.set_reading(reads=True)
 
 
 async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share: int) -> None:
-    """Listen, and forward to those who connect as receivers, or to the next relay."""
+    """Listen, and forward to connected receivers, or to the next relay."""
     loop, relay = asyncio.get_running_loop(), Relay(share)
     server = await loop.create_server(lambda: RelayConnection(relay), address.host, address.port)
     if onward is not None:
@@ -171,7 +171,7 @@ async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share:
 
 
 class _Onward(RelayConnection):
-    """The connection to the next relay; nothing comes back over it but its greeting."""
+    """The connection to the next relay; only its greeting comes back over it."""
 
     def data_received(self, data: bytes) -> None:
         """Ignore it."""

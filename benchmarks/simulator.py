@@ -1,26 +1,26 @@
-"""Measures how fast the simulator carries publications, and what it spends its time on.
+"""Measure the rate at which the simulator carries publications, and its CPU time by part.
 
 The overlay is the paper's S_e (14 regions x 4 clusters) under the ``unit`` profile with dynamic routing, where nothing
-congests. The workload is a made-up stock market: bars of seven attributes, and subscriptions for a box of prices,
+congests. The workload is a synthetic stock market: bars of seven attributes, and subscriptions for a box of prices,
 volumes and dates that holds about 2% of the bars. Subscribers come first, then publishers, then publications.
 
 How to read the numbers:
 
-- *message-hops per second* counts publication messages between brokers, *messages per second* everything that brokers
-  handled, requests of clients included; *events per second* counts deliveries to clients, too. All are by the clock on
-  the wall, virtual time does not matter here.
-- *bare events per second* is what an event loop of heapq alone does in the same minute on the same machine, in turns
-  with the simulation: push, pop and call, with as many events as the simulation had. It is the ceiling, and the two
-  *ratios* say how far below it the simulator is. Compare ratios between machines, not rates.
+- *message-hops per second* counts publication messages between brokers. *messages per second* counts everything that
+  brokers handled, including requests of clients. *events per second* also counts deliveries to clients. All are by wall
+  time, not virtual time.
+- *bare events per second* is the rate of a bare heapq event loop on the same machine, in turns with the simulation:
+  push, pop and call, with as many events as the simulation had. It is the upper limit, and the two *ratios* relate the
+  simulator to it. Compare ratios between machines, not rates.
 - *matching*, *broker* and *simulator* are shares of the publishing time: in the matchers, in brokers without their
-  matchers, and in all the rest. They come from publishing everything once more with stopwatches, so that these disturb
-  nothing else.
-- *without matching* is the rate of message-hops in the rest of the time: what there would be if matching cost nothing.
+  matchers, and in everything else. They are measured with stopwatches in a separate run, so that the stopwatches do not
+  disturb the other numbers.
+- *without matching* is the rate of message-hops in the rest of the time, as if matching cost nothing.
 
-What the set-up has made stays until the end, so that the garbage collector is told to leave it alone (``gc.freeze``).
+The objects of the set-up live until the end, so they are excluded from garbage collection (``gc.freeze``).
 
-Every delivery is compared with a direct evaluation of the boxes; if one is missing, doubled or wrong, the benchmark
-says so and fails.
+Every delivery is compared with a direct evaluation of the boxes; if one is missing, duplicated or wrong, the benchmark
+fails.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ from octopia.simulator.world import Environment, World
 
 SELECTIVITY = 0.02
 POOL = 1_000
-"""The bars that publications and the anchors of subscriptions are drawn from."""
+"""The number of bars that publications and the anchors of subscriptions are drawn from."""
 ANCHORS = 400
 MATCHERS = {"index": INDEX, "scan": SCAN}
 ROUNDS = 5
 BARE_EVENTS = 100_000
-"""How many events the bare loop goes through in each round, at least."""
+"""The least number of events of the bare loop per round."""
 SUBSCRIBERS_AT_ONCE = 500
 NUMBERS = ("open", "high", "low", "close", "volume", "date")
 
@@ -74,7 +74,7 @@ Numbered = tuple[int, tuple[int, Publication]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What is published, by whom, and who wants it; clients are given by their host brokers."""
+    """The publications, their publishers and subscribers; clients are given by their host brokers."""
 
     publishers: list[BrokerId]
     subscribers: list[BrokerId]
@@ -133,7 +133,7 @@ def draw_workload(brokers: Sequence[BrokerId], sizes: argparse.Namespace) -> Wor
 
 
 def draw_bars(rng: random.Random, count: int) -> Iterator[dict[str, Value]]:
-    """Draw daily bars of symbols whose prices wander, each from a level of its own."""
+    """Draw daily bars of symbols whose prices wander, each from its own level."""
     symbols = {f"S{number:03}": rng.lognormvariate(4.0, 0.8) for number in range(100)}
     for _ in range(count):
         symbol = rng.choice(list(symbols))
@@ -151,10 +151,10 @@ def draw_bars(rng: random.Random, count: int) -> Iterator[dict[str, Value]]:
 
 
 def draw_boxes(rng: random.Random, pool: Sequence[dict[str, Any]]) -> Iterator[Box]:
-    """Draw boxes around an anchor and the bars nearest to it in rank space, as many as the selectivity says.
+    """Draw boxes around an anchor and the bars nearest to it in rank space, as many as the selectivity requires.
 
     Distance is the largest difference of ranks over all numbers. A box around all bars within some distance holds no
-    others (but for ties), so that its share of the pool is known in advance.
+    others (except for ties), so its share of the pool is known in advance.
     """
     ranks = [_ranks(pool, name) for name in NUMBERS]
     anchors = rng.sample(range(len(pool)), ANCHORS)
@@ -187,11 +187,11 @@ def offer_of_bars() -> Disjunction:
     return Disjunction((Filter((Predicate("symbol", Operator.EXISTS), *numbers)),))
 
 
-# What is measured.
+# Measurements.
 
 
 class Stopwatch:
-    """Adds up the time between its entries and exits."""
+    """The total time between its entries and exits."""
 
     def __init__(self) -> None:
         self.total_s = 0.0
@@ -206,7 +206,7 @@ class Stopwatch:
 
 @contextlib.contextmanager
 def timed(stopwatch: Stopwatch, *methods: tuple[type, str]) -> Iterator[None]:
-    """Have the time that methods take on a stopwatch, for a while."""
+    """Measure the time of methods with a stopwatch, within the context."""
     with contextlib.ExitStack() as stack:
         for owner, name in methods:
             original = getattr(owner, name)
@@ -224,20 +224,20 @@ def _timed(stopwatch: Stopwatch, method: Callable[..., Any]) -> Callable[..., An
 
 
 class Receipts:
-    """An observer that keeps what was received; it is cheap, since what it does is part of what is measured."""
+    """An observer that keeps the received publications; it must be cheap, since its time is measured too."""
 
     def __init__(self) -> None:
         self.replies: list[ClientReply] = []
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Brokers tell nothing here: the trace is off."""
+        """Do nothing: the trace is off."""
 
     def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Note a delivery."""
+        """Record a delivery."""
         self.replies.append(reply)
 
     def received(self) -> Counter[tuple[int, int]]:
-        """Count who received what, as (publication, subscriber); a subscription's handle is its subscriber's number."""
+        """Return the counts of deliveries by (publication, subscriber); a handle is its subscriber's number."""
         received: Counter[tuple[int, int]] = Counter()
         for reply in self.replies:
             if not isinstance(reply, Deliver):
@@ -247,7 +247,7 @@ class Receipts:
 
 
 def messages_sent(world: World) -> Counter[MessageKind]:
-    """Count the messages between brokers so far."""
+    """Return the number of messages between brokers so far, by kind."""
     sent: Counter[MessageKind] = Counter()
     for broker in world.brokers.values():
         sent.update(broker.counters.sent)
@@ -279,12 +279,12 @@ def publish(world: World, numbered: Sequence[Numbered]) -> None:
 
 
 def run_bare_loop(events: int) -> None:
-    """Do with heapq what any discrete-event simulation must: push, pop and call, a thousand events being planned."""
+    """Run the core of any discrete-event simulation with heapq: push, pop and call, with a thousand events planned."""
     heap: list[tuple[int, int, Callable[[int], None], int]] = []
     ahead = min(events, 1_000)
 
     def nothing(argument: int) -> None:
-        """Take the call."""
+        """Do nothing."""
 
     for number in range(ahead):
         heapq.heappush(heap, (number * 7919 % 1_000, number, nothing, number))
@@ -297,11 +297,11 @@ def run_bare_loop(events: int) -> None:
         action(argument)
 
 
-# The result is checked.
+# Checks.
 
 
 def expected_receipts(workload: Workload) -> set[tuple[int, int]]:
-    """Find out by comparing numbers with bounds who must receive what."""
+    """Return the required deliveries, by comparing numbers with bounds."""
     boxes = [list(box.items()) for box in workload.boxes]
     return {
         (number, subscriber)
@@ -312,18 +312,18 @@ def expected_receipts(workload: Workload) -> set[tuple[int, int]]:
 
 
 def check_receipts(received: Counter[tuple[int, int]], expected: set[tuple[int, int]]) -> None:
-    """End the program with an error unless everybody received what they must, once."""
+    """Exit with an error unless every subscriber got its publications, once."""
     missing, needless = expected - received.keys(), received.keys() - expected
     doubled = sum(1 for times in received.values() if times > 1)
     if missing or needless or doubled or received.total() != len(expected):
         raise SystemExit(
             f"WRONG: expected {len(expected)} deliveries, got {received.total()}: {len(missing)} are missing, "
-            f"{len(needless)} are needless, {doubled} came more than once"
+            f"{len(needless)} are unwanted, {doubled} are duplicated"
         )
 
 
 def measure_shares(world: World, matchers: MatcherFactory, numbered: Sequence[Numbered]) -> tuple[float, float]:
-    """Publish everything once more, and return the shares of the time that matchers and the rest of brokers take."""
+    """Publish everything once more, and return the shares of the time in matchers and in the rest of brokers."""
     total, in_brokers, matching = Stopwatch(), Stopwatch(), Stopwatch()
     inputs = [(OctopiaBroker, name) for name in ("receive", "take", "take_all", "take_for_clients")]
     questions = [(matchers.subscriptions, "match_many"), (matchers.advertisements, "conforming")]
@@ -335,12 +335,12 @@ def measure_shares(world: World, matchers: MatcherFactory, numbered: Sequence[Nu
 
 
 def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
-    """Set up, publish in rounds that take turns with the bare loop, and check what arrived."""
+    """Set up, publish in rounds that take turns with the bare loop, and check the deliveries."""
     scot = Scot(parse_tree("paper:se"), 4)
     workload = draw_workload(scot.brokers, sizes)
     setting_up, publishing, bare = Stopwatch(), Stopwatch(), Stopwatch()
     receipts = Receipts()
-    # Links never fail here and nobody waits for confirmations: what is measured is the paper's messages.
+    # Links never fail here and confirmations are off: only the paper's messages are measured.
     settings = BrokerSettings(RoutingSettings(confirmations=False))
     environment = Environment(UNIT, seed=sizes.seed)
     matchers = MATCHERS[sizes.matcher]
@@ -404,14 +404,14 @@ def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
 
 
 def describe(result: Measurement) -> Iterator[str]:
-    """Write the results for people."""
+    """Yield the results as lines of text."""
     yield f"S_e, {result.brokers} brokers, {result.publishers} publishers, {result.subscribers} subscribers"
-    yield f"selectivity          {result.selectivity:12.2%}   (wanted: {SELECTIVITY:.0%})"
+    yield f"selectivity          {result.selectivity:12.2%}   (target: {SELECTIVITY:.0%})"
     yield f"set-up               {result.setup_s:12.2f} s ({result.setup_messages_per_s:,.0f} messages per second)"
     yield f"publishing           {result.publishing_s:12.2f} s ({result.publications} publications)"
-    yield f"message-hops         {result.hops_per_s:12,.0f} per second ({result.hops} in all)"
-    yield f"messages             {result.messages_per_s:12,.0f} per second ({result.messages} in all)"
-    yield f"events               {result.events_per_s:12,.0f} per second ({result.events} in all)"
+    yield f"message-hops         {result.hops_per_s:12,.0f} per second ({result.hops} in total)"
+    yield f"messages             {result.messages_per_s:12,.0f} per second ({result.messages} in total)"
+    yield f"events               {result.events_per_s:12,.0f} per second ({result.events} in total)"
     yield f"bare heapq events    {result.bare_events_per_s:12,.0f} per second"
     yield f"ratio                {result.hops_to_bare_ratio:12.5f} message-hops per bare event"
     yield f"ratio                {result.events_to_bare_ratio:12.5f} events per bare event"
@@ -419,11 +419,11 @@ def describe(result: Measurement) -> Iterator[str]:
     yield f"broker               {result.broker_share:12.1%} of the publishing time, without matching"
     yield f"simulator            {result.simulator_share:12.1%} of the publishing time"
     yield f"without matching     {result.hops_per_s_without_matching:12,.0f} message-hops per second"
-    yield f"deliveries           {result.deliveries:12,} checked one by one: all right"
+    yield f"deliveries           {result.deliveries:12,} checked one by one, all correct"
 
 
 def positive(text: str) -> int:
-    """Read a number of things."""
+    """Parse a positive number."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
@@ -432,11 +432,17 @@ def positive(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure the simulator on the paper's overlay S_e.")
-    parser.add_argument("--publications", type=positive, default=200, help="how many (default: %(default)s)")
-    parser.add_argument("--subscribers", type=positive, default=10_000, help="how many (default: %(default)s)")
-    parser.add_argument("--publishers", type=positive, default=100, help="how many (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the workload (default: %(default)s)")
-    parser.add_argument("--matcher", choices=list(MATCHERS), default="index", help="(default: %(default)s)")
+    parser.add_argument(
+        "--publications", type=positive, default=200, help="number of publications (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--subscribers", type=positive, default=10_000, help="number of subscribers (default: %(default)s)"
+    )
+    parser.add_argument("--publishers", type=positive, default=100, help="number of publishers (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the workload (default: %(default)s)")
+    parser.add_argument(
+        "--matcher", choices=list(MATCHERS), default="index", help="matcher to use (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     sizes = parser.parse_args(arguments)
     with Progress(console=Console(stderr=True), transient=True) as progress:

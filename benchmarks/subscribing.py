@@ -1,11 +1,11 @@
-"""What it costs a broker to take a subscription or an advertisement, or to let one go, when its tables are full.
+"""Measure the cost of issuing and withdrawing subscriptions and advertisements at a broker with full tables.
 
-One broker of a SCOT with 10,000 subscriptions of its cluster (some of local clients, most from a neighbour) and 500
-advertisements of its region. Subscriptions are boxes over six numbers, half of them with a symbol; advertisements
-announce one symbol each, or all of them. Printed are microseconds a request at the broker, everything included
-(tables, matching, queues, confirmations), how many advertisements a subscription intersects, and the same divided by
-that number; then the questions to the index alone, and the ratio to the reference matcher, which looks at every entry.
-The answers of both are compared; the program fails loudly if they differ.
+The broker has 10,000 subscriptions of its cluster (some of local clients, most from a neighbour) and 500 advertisements
+of its region. Subscriptions are boxes over six numbers, half of them with a symbol; advertisements announce one symbol
+each, or all of them. It prints microseconds per request at the broker, including tables, matching, queues and
+confirmations, the number of advertisements that a subscription intersects, and the time per intersecting advertisement.
+Then it prints the time of the query to the index alone, and the ratio to the reference matcher, which reads every
+entry. The results of both are compared; the benchmark fails if they differ.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def drain(broker: Any) -> list[Any]:
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Return how many microseconds something took, and its result."""
+    """Return the microseconds that an action took, and its result."""
     begin = time.perf_counter()
     result = action()
     return (time.perf_counter() - begin) * 1e6, result
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure with the index, compare with the scan."""
+    """Measure with the index, and compare with the scan."""
     indexed = full_broker(INDEX, options.subscriptions, options.advertisements, options.seed)
     scanned = full_broker(SCAN, options.subscriptions, options.advertisements, options.seed)
     work = Workload(options.seed + 1)
@@ -124,7 +124,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     took, _ = timed(lambda request=request: scanned.receive(CLIENT, [request], 0.0))  # type: ignore[misc]
                     times.setdefault(f"{name}_scan", []).append(took)
                     if drain(scanned) != said:
-                        raise SystemExit(f"WRONG: {name} {number}: the broker with the index says other things")
+                        raise SystemExit(f"WRONG: {name} {number}: the broker with the index sends other messages")
             for name, table, question in (
                 ("intersected_by", "clt", interest),
                 ("any_intersecting", "prt", offer),
@@ -152,14 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if parser.parse_args(arguments).json:
         print(json.dumps(found))
         return
-    print(f"{found['subscriptions']:,} subscriptions, {found['advertisements']} advertisements, of which a new "
-          f"subscription intersects {found['intersecting']:.0f}")  # fmt: skip
+    print(f"{found['subscriptions']:,} subscriptions, {found['advertisements']} advertisements; a new "
+          f"subscription intersects {found['intersecting']:.0f} of them")  # fmt: skip
     for name in ("subscribe", "unsubscribe", "advertise", "unadvertise"):
         each = found[f"{name}_us"]
-        per = f"{each / found['intersecting']:6.1f} us an intersecting advertisement" if "sub" in name else ""
+        per = f"{each / found['intersecting']:6.1f} us per intersecting advertisement" if "sub" in name else ""
         print(f"{name:<18} {each:8.0f} us   the scan takes {found[name + '_to_scan']:6,.1f} times as long   {per}")
     for name in ("intersected_by", "any_intersecting"):
-        print(f"{name:<18} {found[name + '_us']:8.1f} us   the question alone")
+        print(f"{name:<18} {found[name + '_us']:8.1f} us   the query alone")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""How fast the truth is found, by both engines, and whether they agree.
+"""Measure both engines of the truth, and check that they agree.
 
-Publications are bars of seven attributes; each subscription is a box around the nearest publications (by the ranks of
-their values) of a random one, as many as the selectivity says. Both engines count the pairs and XOR their hashes on the
-whole, so that a single pair that differs shows; on a sample of subscriptions the pairs themselves are compared. The
-program fails loudly if anything differs, or if the fast engine is not at least twice as fast at the default size.
+Publications are bars of seven attributes. Each subscription is a box around a random publication and its nearest ones
+(by the ranks of their values), as many as the selectivity requires. Both engines count all pairs and XOR their hashes,
+so a single different pair is detected. On a sample of subscriptions the pairs themselves are compared. The benchmark
+fails if anything differs, or if the fast engine is not at least twice as fast at the default size.
 
-The time of the fast engine has the parsing of all filters in it, once to check them and once in each worker; that of
-the other has it once. The peak memory is that of the largest Python worker.
+The time of the fast engine includes the parsing of all filters, once to check them and once per worker; that of the SQL
+engine includes it once. The peak memory is that of the largest Python worker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SYMBOLS = 500
 
 
 def make_publications(count: int, chance: np.random.Generator) -> pa.Table:
-    """Bars of stocks: prices of a day lie close together, and the volume falls with the price."""
+    """Return bars of stocks: prices of a day lie close together, and the volume falls with the price."""
     symbol = chance.integers(0, SYMBOLS, count)
     price = np.exp(chance.normal(3, 1, count)) * (1 + symbol / SYMBOLS)
     day = chance.uniform(0.97, 1.03, (4, count))
@@ -65,7 +65,7 @@ def make_publications(count: int, chance: np.random.Generator) -> pa.Table:
 
 
 def make_filters(publications: pa.Table, count: int, selectivity: float, chance: np.random.Generator) -> list[str]:
-    """Boxes that each match about the given share of publications."""
+    """Return boxes that each match about the given share of publications."""
     among = publications.take(chance.permutation(publications.num_rows)[:NEIGHBOURS_AMONG])
     columns = [among[name].to_numpy(zero_copy_only=False) for name in ATTRIBUTES]
     ranks = np.stack([np.argsort(np.argsort(each, kind="stable")) for each in columns]).astype(np.int32)
@@ -86,7 +86,7 @@ def _text(value: Any) -> str:
 
 
 def issued(texts: Sequence[str]) -> pa.Table:
-    """A table of subscriptions."""
+    """Return a table of subscriptions."""
     return pa.table(
         {
             "number": np.arange(len(texts)),
@@ -140,7 +140,7 @@ def measure(spark: SparkSession, folder: str, options: argparse.Namespace) -> di
 
 
 def _warm_up(spark: SparkSession, table: pa.Table, texts: Sequence[str], storage: Storage) -> None:
-    """Start workers and let Spark compile what both engines need, so that neither is charged for it."""
+    """Start workers and let Spark compile the code of both engines, so that neither is charged for it."""
     few = spark.createDataFrame(table.slice(0, 100), PUBLICATIONS)
     storage.write(spark.createDataFrame(issued(texts[:10]), ISSUED), "few")
     matches(few, storage.path("few")).count()
@@ -176,7 +176,7 @@ def _pairs(found: DataFrame) -> Any:
 
 
 def _worker_peak_mb(spark: SparkSession, partitions: int) -> float:
-    """Ask the workers, which are still the same processes, for the most memory that they ever had."""
+    """Return the peak memory of the workers, which are still the same processes."""
 
     def peak(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -194,13 +194,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--subscriptions", type=int, default=DEFAULT_SUBSCRIPTIONS)
     parser.add_argument("--selectivity", type=float, default=0.02)
     parser.add_argument("--partitions", type=int, default=2 * (os.cpu_count() or 1))
-    parser.add_argument("--sample", type=int, default=50, help="subscriptions that are compared pair by pair")
+    parser.add_argument("--sample", type=int, default=50, help="the number of subscriptions compared pair by pair")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args(arguments)
     active = SparkSession.getActiveSession()
-    # A session that is there already stays as it is: making one would change its settings.
+    # An existing session is used as it is: making one would change its settings.
     spark = active or make_session(PipelineSettings(master=options.master), "octopia benchmark of the truth")
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps(found) if options.json else _lines(found))
     is_full = options.publications * options.subscriptions >= DEFAULT_PUBLICATIONS * DEFAULT_SUBSCRIPTIONS
     if is_full and found["ratio"] < LEAST_RATIO:
-        raise SystemExit(f"TOO SLOW: the fast engine is {found['ratio']:.1f} times as fast, not {LEAST_RATIO}")
+        raise SystemExit(f"TOO SLOW: expected {LEAST_RATIO} times the speed of SQL, got {found['ratio']:.1f} times")
 
 
 def _lines(found: dict[str, Any]) -> str:
@@ -221,7 +221,7 @@ def _lines(found: dict[str, Any]) -> str:
         f"fast  {found['fast_s']:8.1f} s  {found['fast_pairs_per_s']:>12,.0f} pairs/s\n"
         f"SQL   {found['sql_s']:8.1f} s  {found['sql_pairs_per_s']:>12,.0f} pairs/s\n"
         f"ratio {found['ratio']:8.1f}; {found['pairs_compared']:,} pairs compared one by one; "
-        f"the largest worker had {found['worker_peak_mb']:,.0f} MB"
+        f"peak memory of a worker {found['worker_peak_mb']:,.0f} MB"
     )
 
 

@@ -13,7 +13,7 @@ from octopia.tid.core import TidBroker
 
 
 def hop_limit_of(scot: Scot, algorithm: Algorithm) -> int:
-    """Return the largest legitimate hop count: the overlay's bound, or the longest tree that a flood can make."""
+    """Return the largest legitimate hop count: the overlay's bound, or the longest tree that a flood can build."""
     return len(scot.brokers) if algorithm.is_tid else scot.hop_bound
 
 
@@ -24,7 +24,7 @@ def make_broker(
     matchers: MatcherFactory = INDEX,
     restarted_at_ms: float | None = None,
 ) -> Broker:
-    """Make a broker that runs the algorithm of ``settings``; a restarted one recovers from its neighbours."""
+    """Return a broker that runs the algorithm of ``settings``; a restarted one recovers from its neighbours."""
     if settings.routing.algorithm.is_tid:
         return TidBroker(neighbourhood, settings, incarnation, matchers)
     return OctopiaBroker(neighbourhood, settings, incarnation, matchers, restarted_at_ms=restarted_at_ms)

@@ -1,7 +1,7 @@
-"""Markers for fields that are no part of a state, written at the field: ``counters: History[Counters]``.
+"""Markers for fields that are not part of a state, written at the field: ``counters: History[Counters]``.
 
 Two brokers that differ only in marked fields have the same future. The search of all interleavings leaves marked fields
-out of the canonical form of a state; every other field is part of it, also one that is added tomorrow.
+out of the canonical form of a state. Every other field is part of it, including fields added later.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 class Mark(enum.Enum):
-    """The reasons why a field is no part of a state."""
+    """The reasons why a field is not part of a state."""
 
     FIXED = "set once and never changed"
     DERIVED = "computed from other fields, such as an index or a cache"
-    HISTORY = "a record of the past that decides nothing"
-    TIMED = "changed by time alone, which stands still in a search"
+    HISTORY = "a record of the past that affects nothing"
+    TIMED = "changed by time alone, which does not advance in a search"
 
 
 Fixed: TypeAlias = Annotated[T, Mark.FIXED]

@@ -35,7 +35,7 @@ from octopia.runtime.local import Overlay
 from octopia.runtime.server import NODE_SETTINGS
 from octopia.transport import connection
 from octopia.wire import encode
-from octopia.wire.layout import HEADER, Kind
+from octopia.wire.format import HEADER, Kind
 from support import at, turn
 from wire_samples import FILTER, MESSAGES, frames
 

@@ -37,7 +37,7 @@ def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("got", "what"), [([1, 2], "1 missing"), ([1, 2, 2, 3], "1 doubled"), ([1, 2, 3, 9], "1 not for it")]
+    ("got", "what"), [([1, 2], "1 missing"), ([1, 2, 2, 3], "1 duplicated"), ([1, 2, 3, 9], "1 not for it")]
 )
 def test_it_fails_loudly_unless_everything_came_once(benchmark: ModuleType, got: list[int], what: str):
     with pytest.raises(benchmark.Wrong, match=what):

@@ -96,7 +96,7 @@ def test_a_link_is_throttled_while_the_overlay_runs(running: Running) -> None:
     ]
     wrong = octopia("link", "throttle", "a.0:c.1", "--rate", "50", "--url", running.url("a.0"))
     assert wrong.returncode == 2
-    assert "a.0 has no link to c.1, only to b.0, a.1" in wrong.stderr
+    assert "expected a neighbour of a.0 (b.0, a.1), got c.1" in wrong.stderr
 
 
 def test_an_unknown_broker_cannot_be_throttled(running: Running) -> None:

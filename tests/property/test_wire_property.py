@@ -20,7 +20,7 @@ from octopia.ids import BrokerId, PublicationId
 from octopia.protocol import Frame, WireItem
 from octopia.protocol.messages import Publish, PublishRequest
 from octopia.wire import Reader, encode
-from octopia.wire.layout import PUBLICATION
+from octopia.wire.format import PUBLICATION
 from wire_samples import ITEMS
 
 streams = st.lists(items, min_size=1, max_size=6)

@@ -1,9 +1,9 @@
-"""What must come of a random scenario, computed without any of the code that routes.
+"""The expected results of a random scenario, computed without any routing code.
 
-Who wants a publication is decided by evaluating the expression trees that were drawn; what conforms, by the definition
-of conformance; which clusters are targets, by asking of all advertisements and subscriptions whether they intersect.
-Phases are the only clock: what was issued in an earlier phase and is withdrawn in a later one, or never, is *certain*
-to be in force; what changes in the phase itself is *possible*. Where nothing overlaps, both are the same.
+Matches are found by evaluating the expression trees that were drawn. Conformance is computed from its definition, and
+target clusters from the intersections of all advertisements and subscriptions. Phases are the only clock. A request
+that was issued in an earlier phase and is withdrawn in a later one, or never, is *certain* to be in force. A request
+that changes in the phase itself is *possible*. If nothing overlaps, both are the same.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Outcome:
 
     @property
     def publications(self) -> int:
-        """How many publications were attempted."""
+        """The number of attempted publications."""
         return self.run.ledger.attempted
 
 
 def play(drawn: RandomScenario, *, check: bool = False) -> Outcome:
-    """Run a scenario and judge it; ``check`` tests the invariants of every broker after every step, too."""
+    """Run a scenario and judge it; with ``check``, test the invariants of every broker after every step too."""
     watch = TableWatch()
     run = run_scenario(drawn.scenario, check=check, observers=[watch])
     cases: Counter[Case] = Counter()
@@ -69,7 +69,7 @@ Tables = tuple[tuple[object, ...], tuple[object, ...]]
 
 
 def _state(broker: Broker) -> State:
-    """Look into a broker, which has to be of the one class that this oracle knows."""
+    """Return the state of a broker, which must be of the one class that this oracle knows."""
     assert isinstance(broker, OctopiaBroker)
     return broker.state
 
@@ -83,14 +83,14 @@ def _tables(broker: Broker) -> Tables:
 
 
 class TableWatch:
-    """Sees to it that nothing but control messages changes the tables of a broker."""
+    """An observer that checks that only control messages change the tables of a broker."""
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
         self._tables: dict[BrokerId, Tables] = {}
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Look at the tables of a broker that has just handled a message."""
+        """Check the tables of a broker that has just handled a message."""
         if isinstance(fact, Routed) or fact.event is not Event.RECEIVE:
             return
         tables = _tables(broker)
@@ -102,7 +102,7 @@ class TableWatch:
         """Replies change no tables."""
 
 
-# Who was in force when, and what was published.
+# Requests in force, and publications.
 
 
 @dataclasses.dataclass(slots=True)
@@ -136,7 +136,7 @@ class _Attempt:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Expectation:
-    """The bounds of what may come of a publication: who gets it, which clusters it enters."""
+    """The bounds for a publication: the subscriptions that get it, and the clusters it enters."""
 
     must_pass: bool
     may_pass: bool
@@ -145,11 +145,11 @@ class _Expectation:
     must_enter: set[int]
     may_enter: set[int]
     is_static: bool | None
-    """Whether its paths are static; None if that depends on what overlaps with it."""
+    """True if its paths are static; None if that depends on overlapping requests."""
 
 
 class Oracle:
-    """Knows what must come of a scenario."""
+    """The expected results of a scenario."""
 
     def __init__(self, drawn: RandomScenario):
         self._drawn = drawn
@@ -164,7 +164,7 @@ class Oracle:
         self._matching = functools.cache(self._compute_matching)
 
     def complaints(self, run: Run) -> Iterator[str]:
-        """Yield a sentence for everything that went otherwise than it must."""
+        """Yield a sentence for every difference from the expected results."""
         if run.ledger.attempted != len(self._attempts):
             yield f"{run.ledger.attempted} publications were attempted instead of {len(self._attempts)}"
             return
@@ -244,7 +244,7 @@ class Oracle:
         )
 
     def _clusters_for(self, offers: Sequence[_Span], interests: Sequence[_Span]) -> set[int]:
-        """Return the clusters other than that of the publisher where one of the interests intersects an offer."""
+        """Return the clusters, except the publisher's, where one of the interests intersects an offer."""
         return {
             self._cluster(interest)
             for offer in offers
@@ -267,7 +267,7 @@ class Oracle:
     def _cluster(self, issued: _Span) -> int:
         return self._hosts[issued.client].cluster
 
-    # What went wrong.
+    # Complaints.
 
     def _refusal_complaints(self, number: int, refusals: int, expected: _Expectation) -> Iterator[str]:
         if refusals > 1:
@@ -324,7 +324,7 @@ class Oracle:
             yield f"publication {attempt.number} did not enter cluster {cluster}, where somebody intersects"
 
     def _needless_copies(self, attempt: _Attempt, journey: list[Hop], deliveries: list[Delivery]) -> Iterator[str]:
-        """Within a cluster, copies go where somebody wants them: a journey never ends over an aLink for nothing."""
+        """Within a cluster, copies go only where a client wants them: no path ends over an aLink without a delivery."""
         if self._overlaps:
             return
         useful = {hop.sender for hop in journey} | {each.path[-1] for each in deliveries}
@@ -355,7 +355,8 @@ class Oracle:
         sent = sum(each.sent[MessageKind.PUBLICATION] for each in counters)
         if sent != sum(map(len, journeys.values())):
             yield "brokers counted other publication messages than were seen"
-        # Where requests overlap with publications, who is interested changes under way, and cannot be said afterwards.
+        # Where requests overlap with publications, interest changes during the run and cannot be reconstructed
+        # afterwards.
         counted = sum(each.false_positives for each in counters)
         if not self._overlaps and counted != self._false_positives():
             yield f"brokers counted {counted} false positives instead of {self._false_positives()}"
@@ -363,7 +364,7 @@ class Oracle:
             yield "static routing took a case of dynamic routing"
 
     def _false_positives(self) -> int:
-        """Count the target clusters in which nobody wants the publication after all."""
+        """Return the number of target clusters in which no client wants the publication."""
         total = 0
         for attempt in self._attempts:
             expected = self._expect(attempt)
@@ -372,7 +373,7 @@ class Oracle:
         return total
 
     def _bit_complaints(self, run: Run) -> Iterator[str]:
-        """Compare the CIVs at the end with all that is in force then."""
+        """Compare the CIVs at the end with the requests in force then."""
         left = [each for each in self._interests.values() if each.is_left]
         for offer in self._offers.values():
             found = run.world.civs(*run.advertisements[offer.name])
@@ -390,7 +391,7 @@ class Oracle:
 
 
 def announces(offer: Offer, attributes: Mapping[str, Value]) -> bool:
-    """Tell whether a publication conforms, by the definition.
+    """Return whether a publication conforms, by the definition.
 
     Some alternative declares every attribute that is carried, and all its predicates on carried attributes hold.
     """
@@ -409,7 +410,7 @@ def _issued_by(broker: Broker, name: str) -> Client:
 
 
 def _withdrawal_complaints(run: Run, drawn: RandomScenario) -> Iterator[str]:
-    """Withdraw everything that is left, one half by asking and one half by leaving; nothing may remain anywhere."""
+    """Withdraw everything that is left, one half by request and one half by leaving; nothing may remain anywhere."""
     brokers = run.world.brokers
     for number, (name, home) in enumerate(drawn.hosts.items()):
         if number % 2:
@@ -439,7 +440,7 @@ _Record = TypeVar("_Record", Delivery, Hop)
 
 
 def _grouped(records: Sequence[_Record]) -> dict[int, list[_Record]]:
-    """Sort records by the publication that they are about; those of control messages are left out."""
+    """Return records by publication; those of control messages are left out."""
     grouped: dict[int, list[_Record]] = {}
     for each in records:
         if each.publication is not None:

@@ -1,13 +1,13 @@
-"""Random runs with faults, drawn from a seed, and the questions that every one of them must answer.
+"""Random runs with faults, drawn from a seed, and the checks that each of them must pass.
 
 A run has phases. In a phase, clients publish, subscribe, unsubscribe, advertise and unadvertise at random times, while
-brokers crash and restart, links are cut and heal, and frames are dropped, doubled and reordered. At its end everything
-is whole again and settles. ``judge`` then asks:
+brokers crash and restart, links are cut and heal, and frames are dropped, duplicated and reordered. At the end of the
+phase everything is whole again and settles. ``judge`` then checks:
 
-- Did the ledger find anything missing, doubled, or delivered to the uninterested?
-- Do the tables and CIVs equal those of the same run without faults, up to ids?
+- The ledger found nothing missing, duplicated, or delivered to an uninterested client.
+- The tables and CIVs equal those of the same run without faults, up to ids.
 
-``random_faults.py SEED… [--se] [--check]`` plays seeds again.
+``random_faults.py SEED… [--se] [--check]`` replays seeds.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _INTERESTS = ("x > 2", "x <= 3", "x > 1 AND y > 0", "kind = 'a' OR x = 5", "x >=
 
 
 SE_CLIENTS = 24
-"""How many clients a run on the paper's overlay S_e has."""
+"""The number of clients of a run on the paper's overlay S_e."""
 
 _Issued = TypeVar("_Issued", AdvertiseItem, SubscribeItem)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FaultTotals:
-    """How much befell a run, so that a set of runs can show that its faults struck.
+    """The faults of a run, so that a set of runs can show that its faults struck.
 
-    ``lost_in_…`` are the frames that were in flight when a link was cut or a broker crashed. ``confirmed`` counts the
-    deliveries that were owed for no other reason than that the subscription had been confirmed just before.
+    ``lost_in_…`` count the frames that were in flight when a link was cut or a broker crashed. ``confirmed`` counts the
+    deliveries that were owed only because the subscription had been confirmed just before.
     """
 
     crashes: int
@@ -129,7 +129,7 @@ def draw(seed: int, tree: str | None = None, clusters: int | None = None, wanted
 
 
 def _draw_slowness(chance: random.Random, overlay: Overlay) -> Iterator[LinkChange]:
-    """Let some links be slow, or count as congested, so that faults meet publications that go other ways."""
+    """Make some links slow or congested, so that faults meet publications on other paths."""
     links = [*overlay.scot.alinks, *overlay.scot.ilinks]
     for low, high in chance.sample(links, min(len(links), chance.choice((0, 0, 2, 4)))):
         if chance.random() < 0.6:
@@ -151,7 +151,7 @@ def without_faults(scenario: Scenario) -> Scenario:
 
 
 def judge(scenario: Scenario, *, check: bool = False) -> tuple[list[str], FaultTotals]:
-    """Run a scenario with and without its faults; return what is wrong, and how much befell it.
+    """Run a scenario with and without its faults; return what is wrong, and the faults that struck.
 
     ``check`` tests the invariants of every broker after every step, not only at the end.
     """
@@ -168,7 +168,7 @@ def judge(scenario: Scenario, *, check: bool = False) -> tuple[list[str], FaultT
 
 
 def tables_of(run: Run) -> dict[BrokerId, tuple[list[str], list[str]]]:
-    """Return what the tables of every broker say, without ids."""
+    """Return the contents of the tables of every broker, without ids."""
     tables = {}
     for broker, alive in run.world.brokers.items():
         assert isinstance(alive, OctopiaBroker)
@@ -199,7 +199,7 @@ def _totals(run: Run, scenario: Scenario) -> FaultTotals:
 
 
 def _owed_by_confirmation(ledger: Ledger, number: int) -> int:
-    """Count who must receive a publication although nothing had settled since they subscribed."""
+    """Return the number of subscriptions that must receive a publication because of a confirmation alone."""
     must, _ = ledger.expected(number)
     return sum(ledger._issued[name].since >= ledger._published[number].begin for name in must)
 
@@ -230,7 +230,7 @@ def _subscribe(client: str, name: str, text: str) -> SubscribeItem:
 
 
 class _State:
-    """What is in force while events are drawn, so that they make sense."""
+    """The requests in force while events are drawn, so that the events make sense."""
 
     def __init__(self, chance: random.Random, overlay: Overlay, clients: list[ClientSpec]):
         self._chance = chance
@@ -248,7 +248,7 @@ class _State:
     def phase(self) -> list[Event]:
         events: list[Event] = []
         for time in sorted(self._chance.uniform(0, PHASE_MS) for _ in range(self._chance.randint(5, 30))):
-            # Half of what clients do comes in bursts within a few milliseconds, where things overlap.
+            # Half of the clients' actions come in bursts within a few milliseconds, so that they overlap.
             at = time if self._chance.random() < 0.5 else self._chance.uniform(0, 40)
             events.append(Event(self._action(), after_ms=at))
         for _ in range(self._chance.randint(0, 2)):
@@ -308,7 +308,7 @@ def replay_command(seed: int, *, on_se: bool = False, check: bool = False) -> st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play seeds, and print what befell them and what is wrong."""
+    """Replay seeds, and print their faults and what is wrong."""
     parser = argparse.ArgumentParser(description="Play random runs with faults.")
     parser.add_argument("seeds", type=int, nargs="+", metavar="SEED")
     parser.add_argument("--se", action="store_true", help="on the paper's overlay S_e")

@@ -1,12 +1,12 @@
-"""Random scenarios: a seed in, a scenario out, together with what was drawn to make it.
+"""Random scenarios: a seed in, a scenario out, together with the trees it was made from.
 
-A scenario is a list of phases. What is in one phase happens close together, and everything settles before the next one
-begins. Most phases either publish or change who subscribes to what, so that the right deliveries are known exactly; in
-some scenarios the two overlap, and then only bounds are known. Filters are drawn as expression trees and advertisements
-as alternatives of predicates; both are kept beside the normal forms that brokers get, for an oracle to evaluate.
+A scenario is a list of phases. The events of one phase happen close together, and everything settles before the next
+one begins. Most phases either publish or change subscriptions, so the right deliveries are known exactly. In some
+scenarios the two overlap, and then only bounds are known. Filters are drawn as expression trees and advertisements as
+alternatives of predicates. Both are kept beside the normal forms that brokers get, for an oracle to evaluate.
 
-Three families of congestion, by seed: none at all; verdicts and queue lengths that are forced upon random links; and
-bursts over links of limited rate, where nothing but Eq. 3 decides. Every other seed confirms what clients ask for (D5).
+Three families of congestion, by seed: none; verdicts and queue lengths that are forced upon random links; and bursts
+over links of limited rate, where Eq. 3 alone decides. Every other seed confirms requests (D5).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SETTLE = Event(LinkChange(directions=()))
 
 
 class Family(enum.Enum):
-    """Where congestion comes from."""
+    """The source of congestion."""
 
     NONE = "none"
     FORCED = "forced"
@@ -66,7 +66,7 @@ class Family(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Offer:
-    """An advertisement as it was drawn: alternatives, each of which declares what its predicates name."""
+    """An advertisement as it was drawn: alternatives, each declaring the attributes of its predicates."""
 
     alternatives: tuple[tuple[Predicate, ...], ...]
 
@@ -79,7 +79,7 @@ class Offer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that happens in a phase, some time after its beginning."""
+    """An event of a phase, some time after its beginning."""
 
     offset_ms: float
     item: Item
@@ -90,7 +90,7 @@ Phase = tuple[Happening, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RandomScenario:
-    """A scenario with the trees that it was made of, by the ids of advertisements and subscriptions."""
+    """A scenario with the trees that it was made from, by the ids of advertisements and subscriptions."""
 
     seed: int
     family: Family
@@ -106,7 +106,7 @@ class RandomScenario:
 
 
 def family_of(seed: int) -> Family:
-    """Return the family of a seed: they take turns."""
+    """Return the family of a seed; families alternate."""
     return list(Family)[seed % len(Family)]
 
 
@@ -129,7 +129,7 @@ _ORDERINGS = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
 
 def draw_predicate(rng: random.Random, attribute: str) -> Predicate:
-    """Draw a predicate that makes sense for an attribute, or now and then one of another type."""
+    """Draw a predicate that makes sense for an attribute, or occasionally one of another type."""
     pool = _POOLS[attribute if rng.random() < 0.95 else rng.choice(_ATTRIBUTES)]
     value = rng.choice(pool)
     kind = rng.random()
@@ -162,7 +162,7 @@ def _draw_text_predicate(rng: random.Random, attribute: str, value: str) -> Pred
 
 
 def draw_expression(rng: random.Random, depth: int) -> Expression:
-    """Draw an expression tree of at most that depth."""
+    """Draw an expression tree of at most ``depth``."""
     kind = rng.random()
     if depth == 0 or kind < 0.3:
         return draw_predicate(rng, rng.choice(_ATTRIBUTES))
@@ -173,7 +173,7 @@ def draw_expression(rng: random.Random, depth: int) -> Expression:
 
 
 def draw_interest(rng: random.Random, wide: float) -> Expression:
-    """Draw what somebody subscribes to; with probability ``wide`` something that most publications match."""
+    """Draw a subscription; with probability ``wide`` one that most publications match."""
     if rng.random() < wide:
         attribute = rng.choice(_ATTRIBUTES[:2])
         either = Or((Predicate(attribute, Operator.EXISTS), Predicate("volume", Operator.GE, 1)))
@@ -182,7 +182,7 @@ def draw_interest(rng: random.Random, wide: float) -> Expression:
 
 
 def draw_offer(rng: random.Random) -> Offer:
-    """Draw what somebody advertises: usually most attributes, some of them within limits."""
+    """Draw an advertisement: usually most attributes, some of them within limits."""
     return Offer(tuple(_draw_alternative(rng) for _ in range(1 if rng.random() < 0.7 else 2)))
 
 
@@ -192,14 +192,15 @@ def _draw_alternative(rng: random.Random) -> tuple[Predicate, ...]:
     for attribute in declared:
         limits = rng.choice((0, 0, 0, 1, 1, 2))
         drawn = [draw_predicate(rng, attribute) for _ in range(limits)]
-        # Some publication must be possible: what an advertisement declares and forbids is of no use to the tests.
+        # Some publication must be possible: an advertisement that declares and forbids an attribute is useless to the
+        # tests.
         sensible = [each for each in drawn if any(each.test(value) for value in _POOLS[attribute])]
         predicates += sensible or [Predicate(attribute, Operator.EXISTS)]
     return tuple(predicates)
 
 
 def draw_publication(rng: random.Random, offers: list[Offer]) -> Publication:
-    """Draw a publication that mostly conforms to one of the offers, and now and then to none."""
+    """Draw a publication that mostly conforms to one of the offers, and occasionally to none."""
     if not offers or rng.random() < 0.1:
         names = rng.sample(_ATTRIBUTES, k=rng.randint(1, 3))
         return Publication({name: rng.choice(_POOLS[rng.choice((name, name, "price"))]) for name in names})
@@ -236,7 +237,7 @@ def draw_tree(rng: random.Random) -> Tree:
 
 
 class _Builder:
-    """Draws one scenario; it remembers who has issued what so far."""
+    """The builder of one scenario; it tracks the requests of each client."""
 
     def __init__(self, seed: int):
         self._seed = seed
@@ -346,7 +347,7 @@ class _Builder:
         ]
 
     def _slow_links(self) -> list[LinkChange]:
-        """Slow down what leads away from publishers, in patterns that make each of the three cases likely."""
+        """Slow down links away from publishers, in patterns that make each of the three cases likely."""
         rng = self._rng
         homes = [self._hosts[publisher] for publisher in self._publishers]
         pattern = rng.choice(("iLinks", "some iLinks", "both", "anything"))
@@ -375,7 +376,7 @@ class _Builder:
             churn = self._draw_churn(max((each.offset_ms for each in publications), default=0.0))
             changes = self._draw_link_changes(publications[-1].offset_ms)
             if overlapping:
-                # Churn is drawn after publications, which may be outside what its publisher still advertises by then.
+                # Churn is drawn after publications, which may be outside the advertisements still in force then.
                 phases.append(_in_order([*publications, *churn, *changes]))
             else:
                 phases += [tuple(changes), _in_order(publications), _at_once(churn)]
@@ -423,12 +424,12 @@ def _in_order(happenings: list[Happening]) -> Phase:
 
 
 def _at_once(happenings: list[Happening]) -> Phase:
-    """Let things happen at the same time, one request on the heels of the other."""
+    """Let events happen at the same time, one request right after the other."""
     return tuple(dataclasses.replace(each, offset_ms=0.0) for each in happenings)
 
 
 def _events(phases: tuple[Phase, ...]) -> tuple[Event, ...]:
-    """Give every happening its time; an event without one stands between phases, which makes everything settle."""
+    """Give every event its time; an event without one separates phases, and lets everything settle."""
     return tuple(
         itertools.chain.from_iterable(
             (

@@ -1,4 +1,4 @@
-"""Plays the random scenario of one seed again and tells its story: ``replay_scenario.py SEED [--check]``."""
+"""Replay the random scenario of one seed, and print its story: ``replay_scenario.py SEED [--check]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def replay_command(seed: int, *, check: bool = False) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what was drawn, what happened and what is wrong with it."""
+    """Print what was drawn, what happened, and what is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--check", action="store_true", help="test all invariants after every step")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def describe(drawn: RandomScenario) -> Iterator[str]:
-    """Tell a scenario in lines for people."""
+    """Yield a scenario as lines of text."""
     scenario = drawn.scenario
     scot = scenario.overlay.scot
     tree = ", ".join(f"{low}-{high}" for low, high in scot.tree.edges) or scot.regions[0]

@@ -1,4 +1,4 @@
-"""The matching benchmark in a size that takes no time, so that it cannot rot."""
+"""The matching benchmark at a tiny size, so that it stays in working order."""
 
 from __future__ import annotations
 

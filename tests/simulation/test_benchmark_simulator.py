@@ -1,4 +1,4 @@
-"""The simulator benchmark in a size that takes no time, so that it cannot rot."""
+"""The simulator benchmark at a tiny size, so that it stays in working order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_its_numbers_are_those_of_the_workload(benchmark: ModuleType, capsys: py
     assert 0.01 < result["selectivity"] < 0.04
     assert result["deliveries"] == round(result["selectivity"] * 100 * 12)
     assert result["messages"] == result["hops"] + 12
-    # A client has one subscription here, so that a delivery is a message to it.
+    # A client has one subscription here, so a delivery is one message to it.
     assert result["events"] == result["messages"] + result["deliveries"]
     assert min(result["matching_share"], result["broker_share"], result["simulator_share"]) > 0
     assert result["matching_share"] + result["broker_share"] + result["simulator_share"] == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Random runs with faults: brokers crash, links are cut, frames are lost, doubled and reordered, and nobody notices.
+"""Random runs with faults: brokers crash, links are cut, frames are lost, duplicated and reordered.
 
 After every run, each publication that had to arrive has arrived exactly once, and the tables are those of the same run
 without faults. A failure prints the command that replays it.
@@ -41,13 +41,13 @@ SOAK = range(1_000, 11_000)
 
 
 def chunks(seeds: range, size: int) -> list[object]:
-    """Divide seeds into parameters of a test."""
+    """Split seeds into parameters of a test."""
     starts = range(seeds.start, seeds.stop, size)
     return [pytest.param(range(start, start + size), id=f"{start}-{start + size - 1}") for start in starts]
 
 
 def expect_nothing_wrong(seed: int, *, on_se: bool = False, check: bool = False) -> FaultTotals:
-    """Play a seed; if anything is wrong with it, fail with the command that replays it."""
+    """Run a seed; if anything is wrong, fail with the command that replays it."""
     command = f"replay with: {replay_command(seed, on_se=on_se, check=check)}"
     try:
         wrong, totals = judge(draw_on_se(seed) if on_se else draw(seed), check=check)
@@ -75,7 +75,7 @@ def test_faults_lose_and_double_nothing_on_se(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", chunks(SOAK, 100))
 def test_faults_lose_and_double_nothing_in_very_many_runs(seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
     totals = functools.reduce(FaultTotals.__add__, map(expect_nothing_wrong, seeds))
-    # With several workers nobody sees this, and the percentage that pytest prints after each row of dots has to do.
+    # With several workers this is not shown; pytest's own progress must do.
     with capsys.disabled():
         print(f" seeds {seeds.start} to {seeds.stop - 1} of {SOAK.stop - 1}: {totals}, nothing is wrong")
 
@@ -87,7 +87,7 @@ def test_invariants_hold_after_every_step(seeds: range) -> None:
 
 
 def test_every_kind_of_fault_strikes_while_frames_are_in_flight() -> None:
-    """And some deliveries were owed because of a confirmation alone, so that confirmed means confirmed."""
+    """Some deliveries were owed because of a confirmation alone, so confirmations were really tested."""
     totals = sum((expect_nothing_wrong(seed) for seed in COUNTED), start=NOTHING)
     never = [name for name, count in dataclasses.asdict(totals).items() if not count]
     assert never == []

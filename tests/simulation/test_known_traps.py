@@ -1,6 +1,6 @@
-"""Traps that designs like this one are known to fall into, each with a test of its own.
+"""Known traps of designs like this one, each with its own test.
 
-Worlds are driven directly, so that a test may look at brokers in the middle of things and hear every message.
+Worlds are driven directly, so a test can inspect brokers at any moment and record every message.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ at = BrokerId.parse
 
 GRACE_MS = 5000.0
 NOTICED_MS = 2600.0
-"""After so long, both ends of a link that was cut have noticed."""
+"""The time after which both ends of a cut link have noticed."""
 
 
 class Deliveries:
-    """Notes what reaches clients, and when."""
+    """An observer that records deliveries and their times."""
 
     def __init__(self) -> None:
         self.replies: list[tuple[str, ClientReply, float]] = []
@@ -64,11 +64,11 @@ class Deliveries:
         return [_n(each) for name, each, _ in self.replies if name == client and isinstance(each, Deliver)]
 
     def times(self, client: str) -> list[float]:
-        """Return when a client received publications."""
+        """Return the times at which a client received publications."""
         return [now_ms for name, each, now_ms in self.replies if name == client and isinstance(each, Deliver)]
 
     def confirmed_ms(self, client: str) -> list[float]:
-        """Return when a client was told that something is in force."""
+        """Return the times at which a client got confirmations."""
         return [now_ms for name, each, now_ms in self.replies if name == client and isinstance(each, Confirmed)]
 
 
@@ -79,7 +79,7 @@ def _n(delivery: Deliver) -> int:
 
 
 class Traps(World):
-    """A world with sessions in which every message is heard, and clients speak in few letters."""
+    """A world with sessions in which every message is recorded, with short names for clients' requests."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Traps(World):
         return broker
 
     def client(self, name: str, broker: str, *, offers: str | None = None, wants: str | None = None) -> None:
-        """Attach a client, and let it issue what it does."""
+        """Attach a client, and let it issue its requests."""
         self.attach(name, at(broker))
         if offers is not None:
             self._handles += 1
@@ -142,7 +142,7 @@ class Traps(World):
             self.agenda.step()
 
     def advertised(self, client: str, broker: str) -> CltEntry:
-        """Return what the host broker holds about the only advertisement of a client."""
+        """Return the host broker's entry for the only advertisement of a client."""
         state = self.state_of(broker).state
         [named] = state.clients[client_at(self.state_of(broker), client)].advertisements.values()
         found = state.clt.get(named)
@@ -156,7 +156,7 @@ class Traps(World):
         return named
 
     def heard_from(self, source: str, *kinds: type) -> list[Message]:
-        """Return what was heard from a broker, of some kinds."""
+        """Return the recorded messages of the given kinds from a broker."""
         return [each for _, sender, _, each in self.heard if sender == source and isinstance(each, kinds)]
 
     @property
@@ -220,7 +220,7 @@ def test_a_frame_accepted_but_not_placed_is_not_processed_twice_after_a_cut(cut_
 
 @pytest.mark.parametrize("cut_ms", [30.0, NOTICED_MS])
 def test_credit_survives_cuts(cut_ms: float) -> None:
-    """One frame at a time: if any cut lost credit, the link would stand still for ever."""
+    """One frame at a time: if any cut lost credit, the link would stall forever."""
     world = Traps("a-b, b-c", 1, capacity=1, window_bytes=1)
     world.client("P", "a.0", offers="n >= 0")
     world.client("S", "c.0", wants="n >= 0")
@@ -391,7 +391,7 @@ def test_once_it_has_met_its_region_it_confirms() -> None:
 
 @pytest.mark.parametrize("algorithm", ["static", "dynamic"])
 def test_a_restarted_inner_broker(algorithm: str) -> None:
-    """No storm of unsubscriptions, no bit lost, and nothing missed by third parties once it is back."""
+    """No storm of unsubscriptions, no lost bit, and no loss for third parties once it is back."""
     world = Traps("a-b, b-c, b-d", 3, algorithm=algorithm)
     third_parties = {"S": "a.0", "T": "c.0", "U": "d.0"}
     for client, broker in third_parties.items():
@@ -443,7 +443,7 @@ def test_old_subscriptions_of_a_restarted_edge_broker_go_once_through_the_tree()
 
 
 def test_a_broker_that_restarts_before_its_link_was_free_writes_nothing_of_its_former_life() -> None:
-    """A publication occupies the wire when its broker dies; the next life begins before the wire is free."""
+    """A publication occupies the wire when its broker crashes; the broker restarts before the wire is free."""
     world = Traps("a-b", 1)
     world.client("P", "a.0", offers="n >= 0")
     world.client("S", "b.0", wants="n >= 0")
@@ -482,12 +482,12 @@ def test_a_client_cut_off_while_what_it_was_to_be_sent_is_still_carried_out() ->
     world.heal(at("a.0"), at("b.0"))
     world.run()
     assert not world.is_attached("slow")
-    # At c.0 they come in one batch, which is too much at once for a queue of one.
+    # At c.0 they arrive in one batch, which is too much at once for a queue of one.
     assert not world.is_attached("far")
 
 
 def test_any_number_of_waiting_publications_can_be_set_free_at_once() -> None:
-    """A recovering broker holds back its publisher; then two links free each other's places, again and again."""
+    """A recovering broker holds back its publisher; then two links make room for each other, again and again."""
     world = Traps("a-b, b-c, b-d", 1, capacity=1)
     world.checking = False
     for client, broker in {"S": "a.0", "T": "c.0"}.items():
@@ -507,7 +507,7 @@ def test_any_number_of_waiting_publications_can_be_set_free_at_once() -> None:
 
 
 def test_a_recovering_broker_is_sent_no_publication() -> None:
-    """b.0 waits for c.0; what a.0 has for it must stay at a.0, where it would survive another crash of b.0."""
+    """b.0 waits for c.0; publications of a.0 for it must stay at a.0, where they survive another crash of b.0."""
     world = Traps("a-b, b-c", 1)
     world.client("P", "a.0", offers="n >= 0")
     world.client("S", "c.0", wants="n >= 0")

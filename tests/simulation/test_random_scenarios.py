@@ -1,7 +1,7 @@
-"""Random scenarios against an oracle that shares no code with routing (the promises of static and dynamic routing).
+"""Random scenarios against an oracle that shares no code with routing (the guarantees of static and dynamic routing).
 
-Every publication is delivered exactly once to whoever wants it and to nobody else, under any congestion, and its copies
-take no more than the paths allow. A failure prints the command that replays it.
+Every publication is delivered exactly once to each client that wants it and to no other, under any congestion, and its
+copies keep to the allowed paths. A failure prints the command that replays it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ SOAK = range(1_000, 101_000)
 
 
 def chunks(seeds: range, size: int) -> list[object]:
-    """Divide seeds into parameters of a test."""
+    """Split seeds into parameters of a test."""
     starts = range(seeds.start, seeds.stop, size)
     return [pytest.param(range(start, start + size), id=f"{start}-{start + size - 1}") for start in starts]
 
 
 def expect_no_complaints(seed: int, *, check: bool = False) -> Outcome:
-    """Play a seed; if anything is wrong with it, fail with the command that replays it."""
+    """Run a seed; if anything is wrong, fail with the command that replays it."""
     command = f"replay with: {replay_scenario.replay_command(seed, check=check)}"
     try:
         outcome = play(draw_scenario(seed), check=check)
@@ -71,7 +71,7 @@ def test_everybody_gets_what_they_want_exactly_once(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", chunks(SOAK, 200))
 def test_everybody_gets_what_they_want_in_very_many_scenarios(seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
     publications = sum(expect_no_complaints(seed).publications for seed in seeds)
-    # With several workers nobody sees this, and the percentage that pytest prints after each row of dots has to do.
+    # With several workers this is not shown; pytest's own progress must do.
     with capsys.disabled():
         print(f" seeds {seeds.start} to {seeds.stop - 1} of {SOAK.stop - 1}: {publications} publications, all right")
 
@@ -83,7 +83,7 @@ def test_invariants_hold_after_every_step(seeds: range) -> None:
 
 
 def test_every_case_is_taken_where_congestion_emerges() -> None:
-    """No verdict is forced in these scenarios: rates and bursts alone bring about all three cases of Alg. 4."""
+    """No verdict is forced in these scenarios: rates and bursts alone cause all three cases of Alg. 4."""
     cases: Counter[Case] = Counter()
     for seed in (each for each in ORDINARY if family_of(each) is Family.EMERGENT):
         drawn = draw_scenario(seed)
@@ -106,14 +106,14 @@ def test_a_seed_always_tells_the_same_story() -> None:
 
 
 def on_links(drawn: RandomScenario, links: LinkModel) -> Run:
-    """Run a scenario over links of one kind, with Eq. 3 out of play: it reads queues, which sessions may delay."""
+    """Run a scenario over links of one kind, without Eq. 3, which reads queues that sessions may delay."""
     scenario = drawn.scenario
     scot = scenario.overlay.scot
     directions = tuple(
         direction for low, high in (*scot.alinks, *scot.ilinks) for direction in ((low, high), (high, low))
     )
     free = LinkChange(directions, Verdict.FREE, queue_length=0)
-    # Phases follow each other without the long silence that they have otherwise, in which links would only say hello.
+    # Phases follow each other without the usual long silence, in which links would only exchange heartbeats.
     events = tuple(
         event
         for phase in drawn.phases
@@ -153,11 +153,11 @@ def test_sessions_are_compared_where_something_arrives() -> None:
 
 
 def arrived(run: Run) -> list[tuple[int, str, str, tuple[str, ...]]]:
-    """Return what was delivered to whom and how it came there, in no particular order."""
+    """Return all deliveries with their paths, in no particular order."""
     return sorted((each.publication, each.client, each.subscription, each.path) for each in run.recorder.deliveries)
 
 
-# What is drawn.
+# Drawn scenarios.
 
 
 def nodes(expression: Expression) -> list[Expression]:
@@ -192,11 +192,11 @@ def test_scenarios_are_as_varied_as_they_should_be() -> None:
     assert {True, False} in mixed, "some requests overlap with publications"
 
 
-# The oracle complains when there is reason to.
+# The oracle detects defects.
 
 
 def rerouted(change: Callable[[Decision, Wanted, RoutingView], Decision]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Make a defect: dynamic routing whose decisions are changed."""
+    """Return a defect: dynamic routing whose decisions are changed."""
 
     def router(wanted: Wanted, at: RoutingView) -> Decision:
         return change(route_dynamically(wanted, at), wanted, at)
@@ -295,7 +295,7 @@ def forget_to_unsubscribe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def match_by(monkeypatch: pytest.MonkeyPatch, matches: Callable[[Disjunction, Publication], bool]) -> None:
-    """Let brokers match by a relation of ours: the index looks at every entry where it cannot do better."""
+    """Let brokers match by another relation: the index evaluates every entry that its rows cannot decide."""
     monkeypatch.setattr(index, "matches", matches)
     monkeypatch.setattr(index.IndexSubscriptions, "match", index.IndexSubscriptions._scan)
 

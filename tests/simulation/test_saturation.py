@@ -1,9 +1,9 @@
 """Every link loaded beyond its rate, bounded queues, little credit: nothing deadlocks, and nothing is lost.
 
 Every broker has a client that wants everything and publishes faster than links can carry. In a *natural* load Eq. 3
-decides where carriers go; in a *ring* the verdicts are forced so that in every region all of them go round from cluster
-to cluster, each over the queues that the others fill. That is where a broker with one class of publications would
-stand still, and a test says so: without it, the others would prove nothing.
+decides where carriers go. In a *ring* the verdicts are forced so that in every region all carriers go round from
+cluster to cluster, each over the queues that the others fill. A broker with a single class of publications would
+deadlock there. One test shows that it does; without it, the others would prove nothing.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ RINGS = [("a", 3), ("a", 4), ("a-b", 3), ("a-b, b-c", 3)]
 
 
 def scenario_text(tree: str, clusters: int, seed: int, *, ring: bool = False, extra: str = "") -> str:
-    """Write a scenario in which everybody talks to everybody, all at once."""
+    """Return a scenario in which all clients publish to all others at once."""
     chance = random.Random(seed)
     scot = Scot(parse_tree(tree), clusters)
     lines = [
         f'[overlay]\ntree = "{tree}"\nclusters = {clusters}',
         '[routing]\nalgorithm = "dynamic"\ntau = 0.5\nwindow_ms = 50',
-        # A publication takes about 50 bytes: credit is for two or three of them.
+        # A publication takes about 50 bytes: the credit is enough for two or three.
         f"[simulator]\nseed = {seed}\nqueue_capacity = {CAPACITY}\nwindow_bytes = 120\n{extra}",
     ]
     lines += [
@@ -65,7 +65,7 @@ def _ring_verdicts(scot: Scot) -> Iterator[str]:
 
 
 def scenario_from(text: str) -> Scenario:
-    """Read a scenario."""
+    """Parse a scenario."""
     return read_scenario(Table(tomllib.loads(text), "saturation.toml"), "saturation", Path())
 
 
@@ -84,7 +84,7 @@ def assert_everything_arrived_once(run: Run) -> None:
 
 
 def carriers(run: Run) -> int:
-    """Count the copies that carried a CIV."""
+    """Return the number of copies that carried a CIV."""
     return sum(each.civ is not None for each in run.recorder.hops)
 
 
@@ -95,7 +95,7 @@ def test_natural_load(tree: str, clusters: int, seed: int) -> None:
     assert_everything_arrived_once(run)
     if clusters > 2:
         assert carriers(run) > COUNT, "the load must be such that CIVs are used"
-    # Without waiting, all would be over soon after the last publication was made.
+    # Without waiting, everything would finish soon after the last publication was made.
     assert run.world.agenda.now_ms > 4 * COUNT * EVERY_MS
 
 
@@ -139,7 +139,7 @@ def test_queues_never_exceed_their_capacity(seed: int) -> None:
     lengths: list[int] = []
 
     class Looks:
-        """Looks at the queues of a broker whenever it has something to tell."""
+        """An observer that checks the queues of a broker at each of its facts."""
 
         def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
             assert isinstance(broker, OctopiaBroker)
@@ -148,7 +148,7 @@ def test_queues_never_exceed_their_capacity(seed: int) -> None:
                 lengths.extend(classes.values())
 
         def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-            """Ignore what reaches clients."""
+            """Ignore replies to clients."""
 
     run_scenario(scenario_from(scenario_text("a", 4, seed, ring=True)), observers=[Looks()])
     assert max(lengths) == CAPACITY

@@ -1,7 +1,7 @@
-"""Every state that small overlays can reach (the promises of D3, D4, D5 and of the exchange at link up).
+"""Every reachable state of small overlays (the guarantees of D3, D4, D5 and of the exchange at link up).
 
-The searches go to their end. That they would find something is shown by planting the faults that the design guards
-against, one by one.
+The searches are complete. To show that they would find defects, the faults that the design guards against are planted
+one by one.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from octopia.broker import advertising, confirming, exchanging, subscribing
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
-from octopia.ids import BrokerId, Peer
-from octopia.link import Outcome, Session
-from octopia.protocol import Frame
+from octopia.ids import BrokerId, ClientId, Peer
+from octopia.link import LinkSettings, Outcome, Session
+from octopia.node import core as node
+from octopia.protocol import Frame, Hello
 from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
-from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario
+from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario, steps
 
 AMPLE = 200_000
 SOAK = 1_000_000
@@ -34,7 +36,7 @@ def expect_nothing_wrong(report: Report) -> None:
 
 
 def expect_violation(scenario: str) -> Violation:
-    """Search until something is wrong, print the shortest way there, and go that way again."""
+    """Search until something is wrong, print the shortest path to it, and replay that path."""
     report = search(scenario)
     assert report.violation is not None, f"the fault was not found: {report}"
     print(report)
@@ -69,11 +71,11 @@ def test_a_million_states(scenario: str, order: Order) -> None:
     assert report.complete or report.states >= SOAK
 
 
-# What the search must find.
+# Defects that the search must find.
 
 
 def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
-    """Apply updates of bits whatever their version."""
+    """Apply CIV updates regardless of their version."""
     entry.pending.pop(secondary, None)
     entry.versions[secondary] = version
     bit = secondary.cluster
@@ -81,7 +83,7 @@ def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, w
 
 
 def take_any_frame(session: Session, frame: Frame, outcome: Outcome) -> None:
-    """Accept frames whatever their sequence number."""
+    """Accept frames regardless of their sequence number."""
     session._accepted = frame.sequence - 1
     _on_frame(session, frame, outcome)
 
@@ -90,7 +92,7 @@ _on_frame = Session._on_frame
 
 
 def test_updates_of_bits_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D4: behind a link that lets duplicates through, only versions tell a stale CIV_UNSET."""
+    """D4: behind a link that lets duplicates through, only versions identify a stale CIV_UNSET."""
     monkeypatch.setattr(Session, "_on_frame", take_any_frame)
     expect_nothing_wrong(search("bits"))
     monkeypatch.setattr(advertising, "_update", take_any_update)
@@ -167,3 +169,31 @@ def test_a_recovering_broker_that_says_0(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_recovering_broker_that_takes_publications(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "accepts_data", property(lambda state: True))
     assert "which was confirmed before" in expect_violation("line").sentence
+
+
+def test_credit_that_goes_by_the_name_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that returns under its name would be given the credit of frames that its old session sent."""
+    monkeypatch.setattr(node, "ClientId", lambda name, session: ClientId(name))
+    assert "frames of class 0 were placed" in expect_violation("return").sentence
+
+
+def greet_as_if_remembered(session: Session, hello: Hello, now_ms: float) -> None:
+    """Go on at the old number, whatever the other end remembers."""
+    remembered = msgspec.structs.replace(hello, knows_incarnation=0)
+    _on_hello(session, remembered if hello.knows_incarnation != session._incarnation else hello, now_ms)
+
+
+_on_hello = Session._on_hello
+
+
+def test_a_broker_that_goes_on_though_its_neighbour_remembers_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end that is not remembered must begin a new sequence; otherwise the link is up and carries nothing."""
+    monkeypatch.setattr(steps, "LinkSettings", lambda **settings: LinkSettings(**{**settings, "fences": False}))
+    monkeypatch.setattr(Session, "_on_hello", greet_as_if_remembered)
+    assert "never settled" in expect_violation("impostor").sentence
+
+
+def test_an_older_broker_that_replaces_the_memory_of_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fencing, a greeting of an older incarnation makes a neighbour forget what it has accepted."""
+    monkeypatch.setattr(steps, "LinkSettings", lambda **settings: LinkSettings(**{**settings, "fences": False}))
+    assert expect_violation("old-impostor")

@@ -1,8 +1,8 @@
-"""Routing by tree ids under random scenarios.
+"""TID routing under random scenarios.
 
-Static routing promises that everybody gets what they want exactly once, whenever requests have settled before a
-publication is made. Dynamic routing promises less: nobody gets anything twice or unasked, and whatever is missing was
-dropped at the hop limit, or because its tree was withdrawn while it was under way; brokers have counted it.
+Static routing guarantees that every client gets what it wants exactly once, whenever requests have settled before a
+publication is made. Dynamic routing guarantees less: no client gets anything twice or unwanted, and all missing
+publications were dropped at the hop limit, or because their tree was withdrawn meanwhile. Brokers have counted these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHUNK = 50
 
 
 class Drops:
-    """Remembers which publications brokers have dropped, and how many copies of each."""
+    """An observer that counts the dropped copies of each publication."""
 
     def __init__(self) -> None:
         self.copies: Counter[PublicationId] = Counter()
@@ -54,7 +54,7 @@ class Drops:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judged:
-    """A run, with what was wrong about it and the deliveries that are missing, by publication."""
+    """A run with its errors, and the missing deliveries by publication."""
 
     run: Run
     complaints: list[str]
@@ -70,7 +70,7 @@ def tid_brokers(run: Run) -> dict[BrokerId, TidBroker]:
 
 
 def judge(scenario: Scenario, *, check: bool = False) -> Judged:
-    """Run a scenario and compare what everybody received with what their filters say."""
+    """Run a scenario and compare all deliveries with the clients' filters."""
     drops = Drops()
     run = run_scenario(scenario, check=check, observers=[drops])
     received: dict[int, Counter[str]] = {}
@@ -93,7 +93,7 @@ def judge(scenario: Scenario, *, check: bool = False) -> Judged:
 
 
 def binding_complaints(brokers: dict[BrokerId, TidBroker]) -> Iterator[str]:
-    """At rest the bound copies of every subscription line the way from its edge broker to the publisher, all of it."""
+    """At rest, the bound copies of every subscription line the whole path from its edge broker to the publisher."""
     found = {
         (name, copy.subscription, copy.tid): copy.last_hop
         for name, broker in brokers.items()
@@ -113,7 +113,7 @@ def binding_complaints(brokers: dict[BrokerId, TidBroker]) -> Iterator[str]:
 
 
 def withdrawal_complaints(judged: Judged) -> Iterator[str]:
-    """When everybody has left, nothing remains."""
+    """Once all clients have left, nothing remains."""
     world = judged.run.world
     for client in judged.run.scenario.clients:
         world.detach(client.name)
@@ -131,9 +131,9 @@ def chunk(number: int) -> range:
 
 
 def withdraws_while_publishing(drawn: RandomScenario) -> bool:
-    """Tell whether an advertisement may go while publications are under way.
+    """Return whether an advertisement may be withdrawn while publications are under way.
 
-    They go with its tree, even if they conform to another advertisement of the same publisher.
+    They are lost with its tree, even if they conform to another advertisement of the same publisher.
     """
     return any(
         {PublishItem, UnadvertiseItem} <= {type(happening.item) for happening in phase} for phase in drawn.phases
@@ -163,10 +163,10 @@ def test_static_routing_delivers_exactly_once(number: int):
 
 
 def draw_overlapping(seed: int, selection: PathSelection = PathSelection.LINEAR) -> Scenario:
-    """Draw a scenario in which dynamic routing has something to choose.
+    """Draw a scenario in which dynamic routing has a choice.
 
-    While delays stay as they are, the trees of all publishers lead the same way from any broker to any other: the
-    fastest. So delays change from one advertisement to the next. Then links are congested at random.
+    With constant delays, the trees of all publishers take the same path between any two brokers: the fastest. So delays
+    change from one advertisement to the next. Then links are congested at random.
     """
     rng = random.Random(seed)
     scot = Scot(parse_tree(rng.choice(("path:3", "path:4", "star:4", "star:5", "binary:5"))), rng.randint(2, 4))
@@ -229,7 +229,7 @@ def test_dynamic_routing_keeps_that_under_churn_and_bursts(number: int):
 
 
 def test_dynamic_routing_makes_duplicates_and_loops():
-    """In some of these scenarios, congestion sends publications in circles, and not everybody gets them."""
+    """In some of these scenarios, congestion sends publications in circles, and some clients do not get them."""
     totals: Counter[str] = Counter()
     for seed in (155, 446, 491, 620, *range(20)):
         judged = judge(draw_overlapping(seed))

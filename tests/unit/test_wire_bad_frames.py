@@ -28,7 +28,7 @@ from octopia.protocol.messages import (
 )
 from octopia.tid.messages import TidPublish
 from octopia.wire import Reader, encode
-from octopia.wire.layout import PUBLICATION, Kind
+from octopia.wire.format import PUBLICATION, Kind
 from wire_samples import AD, BAR, FILTER, PUB, SUB, frames
 
 pack = msgspec.msgpack.encode
@@ -100,20 +100,23 @@ TREE = TidPublish(PUB, Publication({"x": 1}), AD, 1, 0.0)
         (altered(PLAIN, published_ms=math.nan), "expected a time of publication, got nan"),
         (altered(PLAIN, published_ms=-math.inf), "expected a time of publication, got -inf"),
         (altered(PLAIN, cluster=64), "expected a cluster from 0 to 63, got 64"),
-        (altered(PLAIN, attributes=5), "expected parts within 5 bytes, got 6 bytes of them"),
-        (altered(PLAIN, extra=2**32 - 1), "expected parts within 5 bytes, got 4294967300 bytes of them"),
+        (altered(PLAIN, attributes=5), "expected parts of at most 5 bytes in total, got 6"),
+        (altered(PLAIN, extra=2**32 - 1), "expected parts of at most 5 bytes in total, got 4294967300"),
         (altered(PLAIN, b"b\x01\x81\xa1x\x01", extra=1), "expected no extra part, got 1 bytes"),
         (altered(PLAIN, b"b" * 256 + b"\x81\xa1x\x01", region=256), "expected a region of at most 255 bytes, got 256"),
-        (altered(REQUEST, hop=1), "expected a number and a time only, got the id, CIV, hop or extra part of another"),
-        (altered(REQUEST, incarnation=1), "expected a number and a time only, got"),
+        (altered(REQUEST, hop=1), "expected only a number and a time in a request, got an id, CIV, hop or extra part"),
+        (altered(REQUEST, incarnation=1), "expected only a number and a time in a request, got"),
         (
             altered(DELIVERY, b"b\x90\x81\xa1x\x01", extra=1),
             "expected a delivery to name at least one subscription",
         ),
         (altered(DELIVERY, b"b\x91\xff\x81\xa1x\x01", extra=2), "expected a number that is not negative, got -1"),
-        (attributes(b"\x82\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
-        (attributes(b"\xde\x00\x02\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
-        (attributes(b"\xdf\x00\x00\x00\x02\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 of 1 names"),
+        (attributes(b"\x82\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 entries for 1 names"),
+        (attributes(b"\xde\x00\x02\xa1x\x01\xa1x\x02"), "expected each attribute once, got 2 entries for 1 names"),
+        (
+            attributes(b"\xdf\x00\x00\x00\x02\xa1x\x01\xa1x\x02"),
+            "expected each attribute once, got 2 entries for 1 names",
+        ),
         (attributes(b"\x81\xa1x\xcb\x7f\xf8" + bytes(6)), "expected a number, got NaN for an attribute"),
         (attributes(b"\x81\xa1x\xca\xff\xc0\x00\x00"), "expected a number, got NaN for an attribute"),
         (attributes(pack({"x": "a" * 2**18})), "expected attributes of at most 262144 bytes, got 262152"),
@@ -152,7 +155,7 @@ def test_the_header_and_the_content_of_a_publication_are_checked(data: bytes, ex
 )
 def test_attributes_are_checked_while_they_are_decoded(encoded: bytes, expected: str):
     said = complaint(attributes(encoded))
-    assert said.startswith("expected something well-formed in a frame of kind publish_request, but: ")
+    assert said.startswith("expected well-formed content in a frame of kind publish_request, but: ")
     assert expected in said
 
 
@@ -235,7 +238,7 @@ def condition(attribute: Any, operator: Any, operand: Any = None) -> dict[str, A
 )
 def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
     said = complaint(data)
-    assert said.startswith("expected something well-formed in a frame of kind control, but: ")
+    assert said.startswith("expected well-formed content in a frame of kind control, but: ")
     assert expected in said
 
 
@@ -256,9 +259,9 @@ def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
         (framed(Kind.ACK, pack(Hello(1, 1, 1, Grant(1, 1, ())))), "Invalid value 'Hello'"),
         (framed(Kind.CLOSING, pack({"type": "Closing", "code": "bored"})), "Invalid enum value 'bored'"),
         (framed(Kind.CLOSING, pack(Closing(CloseCode.DONE, "x" * 1001))), "Expected `str` of length <= 1000"),
-        (framed(Kind.OPENING, b"OCTO"), "expected the magic word and the version of the protocol, got 4 bytes"),
+        (framed(Kind.OPENING, b"OCTO"), "expected the magic word and the protocol version, got 4 bytes"),
         (framed(Kind.OPENING, b"octo\x01\x00"), "expected the magic word b'OCTO', got b'octo'"),
-        (framed(Kind.OPENING, b"OCTO\x02\x00"), "expected version 1 of the protocol, got 2"),
+        (framed(Kind.OPENING, b"OCTO\x02\x00"), "expected protocol version 1, got 2"),
         (framed(Kind.OPENING, b"OCTO\x01\x00\x80"), "missing required field"),
     ],
 )
@@ -281,8 +284,8 @@ def test_bodies_are_checked(data: bytes, expected: str):
         (Ack(1, Grant(1, 1, ((3, 1), (3, 1)))), "expected classes from 0 to 64, in order, got 3 after 3"),
         (Ack(1, Grant(1, 1, ((-1, 1),))), "expected classes from 0 to 64, in order, got -1 after -1"),
         (Ack(1, Grant(1, 1, ((0, -1),))), "expected a number that is not negative, got -1"),
-        (Opening(Role.CLIENT, ""), "expected a printable name of a client, got ''"),
-        (Opening(Role.CLIENT, "a\nb"), "expected a printable name of a client, got 'a\\nb'"),
+        (Opening(Role.CLIENT, ""), "expected a printable client name, got ''"),
+        (Opening(Role.CLIENT, "a\nb"), "expected a printable client name, got 'a\\nb'"),
         (Opening(Role.CLIENT, "a" * 256), "Expected `str` of length <= 255"),
         (Opening(Role.CLIENT, "a", "abc"), "expected no fingerprint from a client, got 'abc'"),
         (Opening(Role.CLIENT, "a", broker="b"), "expected a broker as region.cluster, such as b.3, got 'b'"),

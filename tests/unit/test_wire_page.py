@@ -8,8 +8,9 @@ from pathlib import Path
 from octopia.content import Publication
 from octopia.protocol import Frame
 from octopia.protocol.messages import PublishRequest
-from octopia.wire import Limits, encode, layout
-from octopia.wire.layout import Kind
+from octopia.wire import Limits, encode
+from octopia.wire import format as wire_format
+from octopia.wire.format import Kind
 
 PAGE = (Path(__file__).parents[2] / "docs/wire.md").read_text()
 
@@ -29,8 +30,8 @@ def test_the_kinds_are_those_of_the_code():
 def test_the_fields_stand_where_the_page_says():
     codes = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i16": "h", "f64": "d"}
     fields = [*rows("Every frame"), *rows("Publications")]
-    assert fields.pop() == (layout.PUBLICATION.size, "bytes")
-    assert "<" + "".join(codes[width] for _, width in fields) == layout.PUBLICATION.format
+    assert fields.pop() == (wire_format.PUBLICATION.size, "bytes")
+    assert "<" + "".join(codes[width] for _, width in fields) == wire_format.PUBLICATION.format
     ends = [offset + int(width[1:]) // 8 for offset, width in fields]
     assert [offset for offset, _ in fields] == [0, *ends[:-1]]
 
@@ -48,4 +49,4 @@ def test_sizes_are_counted_as_the_page_says():
 
 def test_the_limits_are_those_of_the_code():
     assert Limits() == Limits(publication_bytes_max=3 * 2**19, control_bytes_max=2**20)
-    assert (layout.ATTRIBUTES_BYTES_MAX, layout.REGION_BYTES_MAX, layout.VERSION) == (256 * 1024, 255, 1)
+    assert (wire_format.ATTRIBUTES_BYTES_MAX, wire_format.REGION_BYTES_MAX, wire_format.VERSION) == (256 * 1024, 255, 1)

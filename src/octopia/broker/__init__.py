@@ -1,4 +1,4 @@
-"""The broker: a pure state machine that simulator and network drive alike."""
+"""The broker: a pure state machine, driven by the simulator and by the network runtime."""
 
 from octopia.broker.core import OctopiaBroker
 from octopia.broker.interface import (

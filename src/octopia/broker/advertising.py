@@ -1,8 +1,8 @@
 """The advertisement broadcast process (paper sections 6 and 8, Alg. 1).
 
-An advertisement is known in the host region of its publisher and nowhere else: the host broker stores it and tells its
-secondary neighbours, which store it and answer with their cluster's bit if anybody there might want what it offers.
-With confirmations (D5) they always answer, and count as interested until they have.
+An advertisement is known only in the host region of its publisher. The host broker stores it and sends it to its
+secondary neighbours. They store it too, and answer with their cluster's bit if their cluster has an intersecting
+subscription. With confirmations (D5) they always answer, and count as interested until they do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def on_advertise(state: State, host_broker: BrokerId, message: Advertise) -> Non
         return
     entry = CltEntry(message.id, message.offer, host_broker, state.civ_of(host_broker.cluster))
     state.clt.add(entry)
-    # Until it knows all subscriptions of its cluster, a broker must not say that nobody wants something.
+    # A broker must not answer 0 until it knows all subscriptions of its cluster.
     if not state.prt_is_complete or state.prt.any_intersecting(message.offer):
         entry.civ = entry.civ.with_bit(state.cluster)
         state.send_civ_updates(CivSet, [entry])
@@ -68,14 +68,14 @@ def on_unadvertise(state: State, message: Unadvertise) -> None:
 
 
 def forget(state: State, advertisement: AdvertisementId) -> None:
-    """Remove an entry received from a secondary neighbour, and whatever waits for it."""
+    """Remove an entry received from a secondary neighbour, and release the subscriptions that wait for it."""
     if advertisement in state.clt:
         state.clt.remove(advertisement)
         confirming.release(state, advertisement)
 
 
 def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None:
-    """Note at the host broker whether the sender's cluster wants these advertisements, and acknowledge it."""
+    """Store at the host broker whether the sender's cluster wants these advertisements, and acknowledge it."""
     match message:
         case CivState():
             wanted, unwanted = message.wanted, message.unwanted
@@ -86,7 +86,7 @@ def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None
     stored: list[tuple[AdvertisementId, Version]] = []
     for advertisement in (*wanted, *unwanted):
         entry = state.clt.get(advertisement)
-        # An advertisement that is no longer known needs no answer: its withdrawal is on its way to the sender.
+        # An unknown advertisement needs no answer: its withdrawal is on its way to the sender.
         if entry is not None and entry.is_hosted_here:
             _update(entry, secondary, message.version, wanted=advertisement in wanted)
             stored.append((advertisement, entry.versions[secondary]))

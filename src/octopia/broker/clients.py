@@ -1,7 +1,7 @@
-"""What clients ask of their host broker, carried out or refused; the same for every kind of broker.
+"""The requests of clients to their host broker, for every kind of broker.
 
-A refusal goes to the client that asked and changes nothing; it is an answer, not an exception. What a kind of broker
-does with advertisements and subscriptions, it says by its ``Verbs``.
+A refusal is an answer to the client, not an exception, and changes nothing. Each kind of broker supplies its own
+``Verbs`` for advertisements and subscriptions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=CommonState)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verbs(Generic[S]):
-    """How one kind of broker advertises and subscribes for a client, and withdraws either."""
+    """The functions with which one kind of broker advertises, subscribes and withdraws for a client."""
 
     advertise: Callable[[S, ClientId, AdvertiseRequest], AdvertisementId]
     unadvertise: Callable[[S, ClientId, AdvertisementId], None]
@@ -39,7 +39,7 @@ ControlRequest = AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | Unsu
 
 
 def on_request(state: S, verbs: Verbs[S], client_id: ClientId, request: ControlRequest) -> None:
-    """Carry out what a client asks, or refuse it."""
+    """Carry out or refuse a client's request."""
     match request:
         case AdvertiseRequest():
             _on_advertise(state, verbs, client_id, request)
@@ -54,7 +54,7 @@ def on_request(state: S, verbs: Verbs[S], client_id: ClientId, request: ControlR
 
 
 def remove(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
-    """Remove a client and withdraw all that it issued, in the order in which it was issued."""
+    """Remove a client, and withdraw its subscriptions and advertisements in the order in which they were issued."""
     client = state.clients[client_id]
     for subscription in list(client.subscriptions.values()):
         del state.subscribers[subscription]
@@ -65,7 +65,7 @@ def remove(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
 
 
 def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: int, reason: str) -> None:
-    """Tell a client that its request was not carried out, and why."""
+    """Refuse a client's request, and give the reason."""
     state.counters.refused += 1
     state.tell(client_id, Refused(kind, number, reason))
     if state.settings.detail >= Detail.DELIVERIES:
@@ -75,7 +75,7 @@ def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: i
 def _on_advertise(state: S, verbs: Verbs[S], client_id: ClientId, request: AdvertiseRequest) -> None:
     client, kind, handle = state.clients[client_id], MessageKind.ADVERTISEMENT, request.handle
     if handle in client.advertisements:
-        refuse(state, client_id, kind, handle, "its handle names another advertisement of this client")
+        refuse(state, client_id, kind, handle, "this client already uses the handle for another advertisement")
         return
     client.advertisements[handle] = verbs.advertise(state, client_id, request)
     state.trace_request(client_id, kind, client.advertisements[handle], handle)
@@ -94,7 +94,7 @@ def _on_unadvertise(state: S, verbs: Verbs[S], client_id: ClientId, request: Una
 def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: SubscribeRequest) -> None:
     client, kind, handle = state.clients[client_id], MessageKind.SUBSCRIPTION, request.handle
     if handle in client.subscriptions:
-        refuse(state, client_id, kind, handle, "its handle names another subscription of this client")
+        refuse(state, client_id, kind, handle, "this client already uses the handle for another subscription")
         return
     subscription = verbs.subscribe(state, client_id, request)
     client.subscriptions[handle] = subscription

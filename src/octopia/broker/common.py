@@ -1,7 +1,7 @@
-"""What every kind of broker has: links with their queues, clients, names to give, and facts to tell.
+"""The state shared by every kind of broker: queues, clients, ids and trace.
 
-``OctopiaBroker`` and ``TidBroker`` differ in their tables and in what they make of messages. All else is here, so that
-clients and drivers cannot tell them apart.
+``OctopiaBroker`` and ``TidBroker`` differ in their tables and in the handling of messages. Everything else is here, so
+clients and drivers cannot distinguish them.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ _RECENT_INPUTS = 32
 _number_of = operator.attrgetter("number")
 _client_of = operator.itemgetter(0)
 
-# Looking up a member of an enum takes longer than all the rest of asking how much is traced.
+# Looking up an enum member costs more than the rest of the check of the trace level.
 _DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """The settings of a broker, beside its neighbourhood.
+    """The settings of a broker, apart from its neighbourhood.
 
-    ``hop_limit`` guards against loops that a faulty neighbour might cause; a driver that knows the overlay sets it to
-    the bound that the overlay promises. ``queue_capacity`` bounds the publications of one class that wait for a
-    neighbour (0: no bound), ``down_limit_…`` what waits for a link that is down (D10). After ``grace_ms`` a recovering
-    broker goes on without neighbours that stay silent; this is longer than it takes to notice a silent neighbour.
+    ``hop_limit`` guards against loops caused by a faulty neighbour; a driver that knows the overlay sets it to the
+    longest possible path. ``queue_capacity`` limits the publications of one class that wait for a neighbour (0: no
+    limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a link that is down (D10).
+    After ``grace_ms`` a recovering broker continues without silent neighbours; this must exceed the time that it takes
+    to detect one.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
@@ -79,9 +80,9 @@ class Client:
 class CommonState:
     """The state that every kind of broker has.
 
-    ``queues`` are those of neighbours. ``subscribers`` maps each subscription of a local client to that client and its
-    handle. ``for_clients`` are the entries for local clients that the driver has not taken yet. ``plans`` keeps
-    delivery plans by the set of subscriptions that they serve.
+    ``queues`` are the queues to neighbours. ``subscribers`` maps each subscription of a local client to that client and
+    its handle. ``for_clients`` holds the entries for local clients that the driver has not taken yet. ``plans`` caches
+    delivery plans by set of subscriptions.
     """
 
     neighbourhood: Fixed[Neighbourhood]
@@ -110,7 +111,7 @@ class CommonState:
 
     @property
     def id(self) -> BrokerId:
-        """Which broker this is."""
+        """The id of this broker."""
         return self.neighbourhood.broker
 
     @property
@@ -120,17 +121,17 @@ class CommonState:
 
     @property
     def recent_inputs(self) -> list[str]:
-        """The last inputs, oldest first, as one line each."""
+        """The last inputs, oldest first, one line per input."""
         return [f"{now_ms:g} ms, from {peer}: {list(batch)!r}" for now_ms, peer, batch in self.recent]
 
     def kind_of(self, peer: Peer) -> LinkKind:
-        """Return what the link to ``peer`` joins."""
+        """Return the kind of the link to ``peer``."""
         return self.neighbourhood.kind_of(peer)
 
-    # Inputs that are alike everywhere.
+    # Inputs that are the same for every kind of broker.
 
     def begin(self, now_ms: float) -> Effects:
-        """Start an input: its effects are gathered from here on."""
+        """Start an input, and return the object that collects its effects."""
         self.now_ms = now_ms
         self.effects = Effects()
         return self.effects
@@ -166,52 +167,52 @@ class CommonState:
         return batch
 
     def drain_facts(self) -> list[Fact | Routed]:
-        """Hand over the facts since the last call."""
+        """Remove and return the facts since the last call."""
         facts, self.facts = self.facts, []
         return facts
 
-    # Names.
+    # Ids.
 
     def mint_advertisement(self) -> AdvertisementId:
-        """Name an advertisement of a local publisher."""
+        """Return a new id for an advertisement of a local publisher."""
         self.next_advertisement += 1
         return AdvertisementId(self.id, self.incarnation, self.next_advertisement - 1)
 
     def mint_subscription(self) -> SubscriptionId:
-        """Name a subscription of a local subscriber."""
+        """Return a new id for a subscription of a local subscriber."""
         self.next_subscription += 1
         return SubscriptionId(self.id, self.incarnation, self.next_subscription - 1)
 
     def mint_publication(self) -> PublicationId:
-        """Name a publication of a local publisher."""
+        """Return a new id for a publication of a local publisher."""
         self.next_publication += 1
         return PublicationId(self.id, self.incarnation, self.next_publication - 1)
 
-    # What this broker sends.
+    # Output.
 
     def send(self, peer: BrokerId, message: NeighbourMessage) -> None:
-        """Put a control message into the queue to a neighbour; over a link that is down, the exchange will tell."""
+        """Queue a control message for a neighbour; dropped if the link is down, since the exchange replaces it."""
         self.queues[peer].put_control(message)
         self.effects.ready[peer] = None
 
-    def forward(self, peer: BrokerId, publication: Copy) -> None:
-        """Put a copy of a publication into the queue to a neighbour."""
+    def forward(self, peer: BrokerId, publication: Copy, traffic_class: int) -> None:
+        """Queue a copy of a publication for a neighbour."""
         traces_all = self.settings.detail >= _ALL
         if traces_all:
             self.trace_window(peer)
-        self.queues[peer].put_data(publication, publication.traffic_class, self.now_ms)
+        self.queues[peer].put_data(publication, traffic_class, self.now_ms)
         self.effects.ready[peer] = None
         if traces_all:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))
 
     def tell(self, client: ClientId, reply: ClientReply) -> None:
-        """Answer a client, or notify it."""
+        """Send a reply or a notice to a client."""
         self.for_clients.append(Told(client, reply))
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
-        """Return the clients that have these subscriptions, by name, each with its handles by subscription."""
+        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""
         handles: dict[ClientId, list[int]] = {}
-        # This broker has minted the ids, so numbers give their order.
+        # This broker has minted the ids, so their numbers give the order.
         for subscription in sorted(subscriptions, key=_number_of):
             client, handle = self.subscribers[subscription]
             handles.setdefault(client, []).append(handle)
@@ -220,9 +221,9 @@ class CommonState:
     # Facts.
 
     def fact_about(self, event: Event, peer: BrokerId, message: NeighbourMessage) -> Fact:
-        """Describe a message between brokers for the trace."""
+        """Return the fact that describes a message between brokers."""
         fact = Fact(event, message.kind, peer=peer, link=self.kind_of(peer), queue_length=len(self.queues[peer]))
-        # Updates of bits and digests speak of many things at once and have no id.
+        # CIV updates and digests name many things at once and have no id of their own.
         fact.message_id = getattr(message, "id", None)
         if message.kind is MessageKind.PUBLICATION:
             copy = cast("Copy", message)
@@ -233,7 +234,7 @@ class CommonState:
         return fact
 
     def trace_receive(self, sender: BrokerId, message: NeighbourMessage) -> None:
-        """Note that a message came from a neighbour."""
+        """Record a message received from a neighbour."""
         if self.settings.detail >= _HOPS:
             self.facts.append(self.fact_about(Event.RECEIVE, sender, message))
 
@@ -245,7 +246,7 @@ class CommonState:
         number: int,
         published_ms: float | None = None,
     ) -> None:
-        """Note that a client's request was taken: the id it got here, beside the client's own handle or sequence."""
+        """Record a client's request: the id it got here, and the client's own handle or sequence number."""
         if self.settings.detail >= _DELIVERIES:
             fact = Fact(Event.RECEIVE, kind, named, client, LinkKind.CLIENT, hop=0, value=number)
             fact.published_ms = published_ms
@@ -253,7 +254,7 @@ class CommonState:
             self.facts.append(fact)
 
     def trace_drop(self, dropped: Copy | Deliver, peer: Peer | None, count: int, reason: str) -> None:
-        """Note that a publication goes no further from here, or not to ``peer``."""
+        """Record that a publication was dropped, or not sent to ``peer``."""
         if self.settings.detail >= _DELIVERIES:
             fact = Fact(Event.DROP, MessageKind.PUBLICATION, dropped.id, peer, hop=dropped.hop, value=count)
             fact.link = None if peer is None else self.kind_of(peer)
@@ -262,12 +263,12 @@ class CommonState:
             self.facts.append(fact)
 
     def trace_table(self, name: str, size: int) -> None:
-        """Note the size of a table."""
+        """Record the size of a table."""
         if self.settings.detail >= _ALL:
             self.facts.append(Fact(Event.TABLE, value=size, reason=name))
 
     def trace_window(self, peer: BrokerId) -> None:
-        """Note the ratio of Eq. 3 whenever a window has closed."""
+        """Record the ratio of Eq. 3 when a window has closed."""
         queue = self.queues[peer]
         queue.window.roll(self.now_ms)
         if queue.window.is_news:

@@ -1,12 +1,12 @@
-"""Confirmations (D5): what makes ``subscribe`` and ``advertise`` mean something.
+"""Confirmations of subscriptions and advertisements (D5).
 
-A broker confirms a subscription to the hop it came from when every primary neighbour that it was forwarded to has
-confirmed it, and when the host broker of every intersecting advertisement holds our bit. A wait for a bit names a
-version: an acknowledgement of that or of a later one ends it. An advertisement is confirmed when every secondary
-neighbour has answered it. What is waited for over a link that was lost is waited for again; the exchange at link up
-renews it.
+A broker confirms a subscription to its last hop under two conditions. Every primary neighbour that it was forwarded to
+must have confirmed it, and the host broker of every intersecting advertisement must hold our bit. A wait for a bit
+names a version, and ends with the acknowledgement of that version or a later one. An advertisement is confirmed when
+every secondary neighbour has answered it. When a link is lost, everything expected over it becomes pending again; the
+exchange at link up renews it.
 
-Confirmations of what is no longer known are ignored everywhere.
+Confirmations of unknown subscriptions and advertisements are ignored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from octopia.protocol.messages import CivAck, Confirm, Confirmed, Subscribe, Unc
 def begin(
     state: State, last_hop: Peer, message: Subscribe, neighbours: Sequence[BrokerId], intersected: Sequence[CltEntry]
 ) -> None:
-    """Wait for what the confirmation of a new subscription needs."""
+    """Start to wait for everything that the confirmation of a new subscription needs."""
     bits = {entry.id: entry.sent for entry in intersected if entry.awaits_ack and entry.sent is not None}
     state.confirming[message.id] = Confirming(message.interest, last_hop, dict.fromkeys(neighbours), bits)
-    # A client's request is noted right after its subscription was spread, and settled then.
+    # For a client's subscription, the request is registered next, and settled there.
     if isinstance(last_hop, BrokerId):
         _settle(state, message.id)
 
@@ -39,7 +39,7 @@ def await_request(
     handle: int,
     timeout_ms: float,
 ) -> None:
-    """Remember whom to tell when a client's request is confirmed, or when that takes too long."""
+    """Register a client's request, to be answered when it is confirmed or when it times out."""
     if not state.confirms:
         return
     deadline_ms = state.now_ms + timeout_ms if timeout_ms else None
@@ -51,7 +51,7 @@ def await_request(
 
 
 def on_confirm(state: State, sender: BrokerId, message: Confirm) -> None:
-    """Note that a primary neighbour has confirmed subscriptions."""
+    """Record that a primary neighbour has confirmed subscriptions."""
     for subscription in message.subscriptions:
         waiting = state.confirming.get(subscription)
         if waiting is not None:
@@ -60,7 +60,7 @@ def on_confirm(state: State, sender: BrokerId, message: Confirm) -> None:
 
 
 def on_civ_ack(state: State, host_broker: BrokerId, message: CivAck) -> None:
-    """Note which versions of our bits a host broker holds."""
+    """Record the versions of our bits that a host broker holds."""
     for advertisement, version in message.stored:
         entry = state.clt.get(advertisement)
         if entry is None or entry.last_hop != host_broker:
@@ -74,27 +74,27 @@ def on_civ_ack(state: State, host_broker: BrokerId, message: CivAck) -> None:
 
 
 def confirm_again(state: State, neighbour: BrokerId, subscriptions: Sequence[SubscriptionId]) -> None:
-    """Repeat the confirmation of subscriptions that are in force here; others will be confirmed in their time."""
+    """Repeat the confirmation of subscriptions that are in force here; the others are confirmed later."""
     in_force = [each for each in subscriptions if each in state.prt and each not in state.confirming]
     if in_force and state.confirms:
         state.send(neighbour, Confirm(tuple(in_force)))
 
 
 def forget(state: State, subscription: SubscriptionId) -> None:
-    """Wait no longer for a subscription that was withdrawn."""
+    """Stop waiting for the confirmation of a withdrawn subscription."""
     state.confirming.pop(subscription, None)
     state.requests.pop(subscription, None)
 
 
 def release(state: State, advertisement: AdvertisementId) -> None:
-    """Wait no longer for the bit of an advertisement that was withdrawn."""
+    """Stop waiting for the bit of a withdrawn advertisement."""
     for subscription, waiting in list(state.confirming.items()):
         if waiting.bits.pop(advertisement, None) is not None:
             _settle(state, subscription)
 
 
 def link_lost(state: State, peer: BrokerId) -> None:
-    """Make all that was confirmed over a link pending again, for requests that are still under way."""
+    """Make everything confirmed over a link pending again, for requests that are not settled yet."""
     if not state.confirms:
         return
     for entry in state.clt:
@@ -111,25 +111,25 @@ def link_lost(state: State, peer: BrokerId) -> None:
 
 
 def settle_all(state: State) -> None:
-    """Confirm whatever can be: something that held all confirmations back is over."""
+    """Confirm everything that can be confirmed, after recovery no longer holds it back."""
     for subscription in sorted(state.confirming):
         _settle(state, subscription)
 
 
 def advertisement_settled(state: State, entry: CltEntry) -> None:
-    """Tell the publisher once all secondary neighbours have answered."""
+    """Confirm an advertisement to its publisher once all secondary neighbours have answered."""
     if not entry.pending and entry.id in state.requests:
         _tell_confirmed(state, entry.id)
 
 
 def next_deadline_ms(state: State) -> float | None:
-    """Return when the first client will have waited long enough, or None."""
+    """Return the earliest deadline of a client's request, or None."""
     deadlines = [each.deadline_ms for each in state.requests.values() if each.deadline_ms is not None]
     return min(deadlines, default=None)
 
 
 def expire(state: State) -> None:
-    """Tell clients that have waited long enough which brokers are missing; what they asked for stays in force."""
+    """Answer requests that timed out with the brokers that are missing; the requests stay in force."""
     for named, request in list(state.requests.items()):
         if request.deadline_ms is not None and request.deadline_ms <= state.now_ms:
             del state.requests[named]
@@ -159,7 +159,7 @@ def _settle(state: State, subscription: SubscriptionId) -> None:
 
 
 def _unmet(state: State) -> list[BrokerId]:
-    """Return the secondary neighbours whose advertisements this broker does not know yet, but still waits for."""
+    """Return the secondary neighbours whose advertisements this broker does not know yet and still waits for."""
     recovery = state.recovery
     if recovery is None or recovery.grace_passed:
         return []

@@ -4,37 +4,37 @@ Theory of operation
 -------------------
 
 A broker is a state machine. A driver feeds it inputs, each with the time: messages that arrived over a link
-(``receive``), a client that came or went (``attach``, ``detach``), a link that broke or carries again (``link_down``,
-``link_up``), a link that can carry more (``take``), a deadline
-that passed (``wake``). It answers with effects. It has no clock, no sockets, no randomness; the same inputs in the
-same order give the same effects, in the simulator and on the network.
+(``receive``), a client that attached or left (``attach``, ``detach``), a link that came up or went down (``link_up``,
+``link_down``), a link that can carry more (``take``), a deadline that passed (``wake``). The broker answers with
+effects. It has no clock, no sockets and no randomness: the same inputs in the same order give the same effects, in the
+simulator and on the network.
 
 It knows its neighbourhood and nothing more of the overlay: primary neighbours over aLinks, secondary neighbours over
 iLinks. It keeps two tables. The CLT holds the advertisements of its *region*, the PRT the subscriptions of its
-*cluster*; the two never need to meet at one broker to make a path, which is what frees publications to change links
-without any table being changed. What joins them are bits: at the host broker of a publisher, each advertisement has a
-cluster index vector that says which clusters want what it offers.
+*cluster*. The two need not meet at one broker to make a path, so publications can change links without a change to any
+table. They are joined by bits: at the host broker of a publisher, each advertisement has a cluster index vector that
+names the clusters with an intersecting subscription.
 
 Messages are handled one at a time, in order:
 
 ==================  ==================  ===========================================================================
 message             from                what the broker does
 ==================  ==================  ===========================================================================
-AdvertiseRequest    client              store with the own bit set, tell all secondary neighbours
+AdvertiseRequest    client              store with its own bit set, tell all secondary neighbours
 Advertise           secondary           store; if the PRT has an intersecting subscription, answer CivSet
 SubscribeRequest    client              store, tell all primary neighbours; CivSet for bits that were 0
 Subscribe           primary             the same, but not back to the sender
 CivSet, CivUnset    secondary           set or clear the sender's bit in advertisements hosted here
 Un…                 as above            the reverse
 Confirm             primary             note that a subscription is in force there and beyond; confirm it onward (D5)
-CivNone, CivAck     secondary           the answer 0 to an advertisement; what a host broker holds of our bits
-…Digest             any neighbour       after a link came up: fetch what is missing, forget what is gone
-CivState, Fetch     any neighbour       our bits, in answer to a digest; what a neighbour lacks is sent again
+CivNone, CivAck     secondary           clear the sender's bit, as its answer 0; note the version of our bit it holds
+…Digest             any neighbour       after link up: fetch missing entries, remove those that are gone
+CivState, Fetch     any neighbour       store the sender's bits, its answer to a digest; send the entries it lacks
 PublishRequest      client              refuse, or deliver and route by the OR of its advertisements' CIVs
 Publish             any neighbour       deliver and route by the PRT and by the publication's own CIV
 ==================  ==================  ===========================================================================
 
-Whatever it sends waits in output queues that belong to the broker, so that their lengths, and the congestion they show,
+Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
 """
 
@@ -59,7 +59,7 @@ from octopia.broker.shell import BrokerShell
 from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.ids import BrokerId, ClientId, LinkKind
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ALL_CLASSES, ClusterIndexVector
@@ -94,7 +94,7 @@ VERBS: clients.Verbs[State] = clients.Verbs(
     subscribe=subscribing.subscribe_for_client,
     unsubscribe=subscribing.unsubscribe_for_client,
 )
-"""How this kind of broker serves its clients."""
+"""The functions with which this kind of broker serves its clients."""
 
 
 class OctopiaBroker(BrokerShell[State]):
@@ -111,7 +111,7 @@ class OctopiaBroker(BrokerShell[State]):
         *,
         restarted_at_ms: float | None = None,
     ):
-        """Make a broker; a restarted one has lost its memory and recovers it from its neighbours."""
+        """Create a broker; a restarted one has no state and recovers it from its neighbours."""
         clt, prt = Clt(matchers.advertisements()), Prt(matchers.subscriptions())
         super().__init__(State(neighbourhood, settings, incarnation, clt=clt, prt=prt))
         self._unblocked: Effects | None = None
@@ -132,28 +132,11 @@ class OctopiaBroker(BrokerShell[State]):
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Remove a client and withdraw everything that it issued."""
+        """Remove a client and withdraw everything it issued."""
         effects = self._state.begin(now_ms)
         if client in self._state.clients:
             clients.remove(self._state, VERBS, client)
             placing.client_left(self._state, client)
-        return effects
-
-    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
-        """Handle the messages that arrived together over one link, in order."""
-        state = self._state
-        effects = state.begin(now_ms)
-        state.recent.append((now_ms, peer, batch))
-        try:
-            if isinstance(peer, ClientId):
-                self._receive_from_client(peer, batch)
-            else:
-                self._receive_from_broker(peer, batch)
-        except ProtocolViolation as violation:
-            effects.violation = violation
-        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
-            effects.failure = failure
-        self._finish()
         return effects
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
@@ -167,14 +150,14 @@ class OctopiaBroker(BrokerShell[State]):
         """Remove and return everything that ``take`` would return now."""
         if not self._state.blocked:
             return self._state.take_all(peer, now_ms, classes)
-        # Each that is taken may make room for others.
+        # Each message that is taken may make room for another.
         batch: list[NeighbourMessage] = []
         while (message := self.take(peer, now_ms, classes)) is not None:
             batch.append(message)
         return batch
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Take note that a link carries messages, and begin the exchange of state over it."""
+        """Mark a link as up, and start the exchange of state over it."""
         state = self._state
         state.begin(now_ms)
         state.queues[peer].come_up()
@@ -184,7 +167,7 @@ class OctopiaBroker(BrokerShell[State]):
         return state.effects
 
     def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Take note that a link carries nothing: control is dropped, data waits within limits (D10)."""
+        """Mark a link as down: control is dropped, data waits within limits (D10)."""
         state = self._state
         state.begin(now_ms)
         if peer not in state.down:
@@ -196,7 +179,7 @@ class OctopiaBroker(BrokerShell[State]):
         return state.effects
 
     def wake(self, now_ms: float) -> Effects:
-        """Do what is due: tell clients that waited too long, drop what waited too long, end the grace period."""
+        """Handle all due deadlines: request timeouts, limits of links that are down, the grace period."""
         state = self._state
         state.begin(now_ms)
         confirming.expire(state)
@@ -205,15 +188,15 @@ class OctopiaBroker(BrokerShell[State]):
         return state.effects
 
     def drain_effects(self) -> Effects | None:
-        """Hand over what taking from full queues has set free since the last call; None if nothing."""
+        """Return the effects of taking from full queues since the last call, or None."""
         unblocked, self._unblocked = self._unblocked, None
         return unblocked
 
-    # What can be asked.
+    # Queries.
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When ``wake`` must be called at the latest, or None."""
+        """The time by which ``wake`` must be called, or None."""
         state = self._state
         if not state.requests and not state.down and state.recovery is None:
             return None
@@ -223,36 +206,36 @@ class OctopiaBroker(BrokerShell[State]):
 
     @property
     def accepts_data(self) -> bool:
-        """Whether this broker is ready for publications; if not, its links grant no credit for them."""
+        """True if this broker is ready for publications; otherwise its links grant no data credit."""
         return self._state.accepts_data
 
     def table_sizes(self) -> dict[str, int]:
-        """Count the entries of each routing table; this broker has no SRT."""
+        """Return the number of entries of each routing table; this broker has no SRT."""
         return {"clt": len(self._state.clt), "prt": len(self._state.prt), "srt": 0}
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
-        """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None."""
+        """Return the stored CIV and the target clusters of the advertisement with a client's handle, or None."""
         known = self._state.clients.get(client)
         advertisement = known.advertisements.get(handle) if known else None
         entry = self._state.clt.get(advertisement) if advertisement else None
         return (entry.civ, self._target_clusters(entry)) if entry else None
 
     def check(self) -> None:
-        """Raise InvariantBroken if something that must always hold does not."""
+        """Raise InvariantBroken if an invariant does not hold."""
         invariants.check(self)
 
     def fingerprint(self) -> str:
-        """Digest the whole state: equal states give equal texts, in any process."""
+        """Return a digest of the whole state; equal states have equal digests, in any process."""
         return fingerprint(self._state)
 
     def _target_clusters(self, entry: CltEntry) -> ClusterIndexVector:
-        """Return the clusters that want an advertisement hosted here, its own among them only if it does (D2)."""
+        """Return the clusters that want an advertisement hosted here, this one only if it has a subscription (D2)."""
         if self._state.prt.any_intersecting(entry.offer):
             return entry.civ.with_bit(self._state.cluster)
         return entry.civ.without_bit(self._state.cluster)
 
     def _finish(self) -> None:
-        """End an input that may have routed: keep to the limits of links that are down."""
+        """Enforce the limits of links that are down, after an input that may have routed."""
         if self._state.down:
             limits.enforce(self._state)
 
@@ -278,7 +261,7 @@ class OctopiaBroker(BrokerShell[State]):
             carried = publication.publication_civ
             if carried is not None and carried.bits >> state.neighbourhood.clusters:
                 raise ProtocolViolation(
-                    f"{publication.id} came from {sender} with {carried}, which names no cluster here"
+                    f"{publication.id} came from {sender} with {carried}, which names an unknown cluster"
                 )
             if state.settings.detail:
                 state.trace_receive(sender, publication)
@@ -290,7 +273,7 @@ class OctopiaBroker(BrokerShell[State]):
             case Advertise() | Unadvertise():
                 self._require(sender, LinkKind.ILINK, message)
                 if message.id.host_broker != sender:
-                    raise ProtocolViolation(f"{sender} may speak of its own advertisements only, not of {message.id}")
+                    raise ProtocolViolation(f"{sender} may send its own advertisements only, got {message.id}")
                 state.trace_receive(sender, message)
                 if isinstance(message, Advertise):
                     advertising.on_advertise(state, sender, message)
@@ -306,7 +289,7 @@ class OctopiaBroker(BrokerShell[State]):
                 self._require(sender, LinkKind.ALINK, message)
                 if message.id.host_broker.cluster != state.cluster:
                     raise ProtocolViolation(
-                        f"{sender} may speak of its own cluster's subscriptions only, not of {message.id}"
+                        f"{sender} may send subscriptions of its own cluster only, got {message.id}"
                     )
                 state.trace_receive(sender, message)
                 if isinstance(message, Subscribe):
@@ -360,7 +343,7 @@ class OctopiaBroker(BrokerShell[State]):
             state.trace_table("prt", len(state.prt))
 
     def _use_room(self, peer: BrokerId, traffic_class: int) -> None:
-        """Place what waited for the place that was just taken; ``drain_effects`` tells what came of it."""
+        """Place the copies that waited for the room just made; ``drain_effects`` returns the effects."""
         state = self._state
         state.effects = self._unblocked = self._unblocked or Effects()
         placing.room_was_made(state, peer, traffic_class)

@@ -1,6 +1,6 @@
-"""Deliveries to local clients: one entry per publication, with a plan of who gets it.
+"""Deliveries to local clients: one entry per publication, with the plan of its recipients.
 
-Many publications are wanted by the very same subscriptions, so plans are kept by the identity of such a set.
+Many publications match the same set of subscriptions, so plans are cached by the identity of that set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from octopia.protocol.messages import Copy
 
 
 def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[SubscriptionId, ...]) -> None:
-    """Hand a publication to the local clients that have these subscriptions."""
+    """Queue a publication for the local clients with these subscriptions."""
     if subscriptions:
         plan = state.plans.of(subscriptions, state.plan_delivery)
         state.for_clients.append(Delivered(publication, subscriptions, plan))

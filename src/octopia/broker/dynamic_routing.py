@@ -1,13 +1,13 @@
 """Inter-cluster dynamic routing, IDR (paper section 9.2, Alg. 4, as ruled in D7 to D9).
 
-Congested iLinks get no copy. The clusters behind them are named in the header of *one* copy, the carrier, and whoever
-receives it tries again with links of its own. The three cases differ in the carrier:
+Congested iLinks get no copy. The clusters behind them are named in the header of *one* copy, the carrier. The broker
+that receives it tries again with its own links. The carrier depends on the case:
 
-- case I: some target iLinks are free: the one with the shortest queue;
-- case II: none is, but an interested aLink is: the free aLink with the shortest queue;
-- case III: everything is congested: the target iLink with the shortest queue, which thereby reaches its own cluster.
+- case I, some target iLinks are free: the free target iLink with the shortest queue;
+- case II, no target iLink is free, but an interested aLink is: the free aLink with the shortest queue;
+- case III, everything is congested: the target iLink with the shortest queue, which also reaches its own cluster.
 
-Interested primary neighbours always get their copy, congested or not: a tree has no other way to them.
+Interested primary neighbours always get their copy, congested or not: the tree has no other path to them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from octopia.protocol import ClusterIndexVector
 
 
 def route_dynamically(wanted: Wanted, at: RoutingView) -> Decision:
-    """Send copies as static routing would, but let one of them carry what congested iLinks should not."""
+    """Route statically, except that one copy also carries the targets behind congested iLinks."""
     if not wanted.targets.bits:
         return route_statically(wanted, at)
     free, waiting = _split(wanted.targets, at)
@@ -38,7 +38,7 @@ def route_dynamically(wanted: Wanted, at: RoutingView) -> Decision:
 
 
 def _split(targets: ClusterIndexVector, at: RoutingView) -> tuple[ClusterIndexVector, ClusterIndexVector]:
-    """Divide the targets into those whose iLink is free and those that have to wait."""
+    """Split the targets into those whose iLink is free and those whose iLink is congested."""
     free, waiting = targets, targets
     for cluster in targets:
         if at.congested(at.ilink(cluster)):
@@ -56,7 +56,7 @@ def _pick_carrier(
     free_alinks = [link for link in alinks if not at.congested(link)]
     if free_alinks:
         return Case.TWO, _shortest_queue(free_alinks, at)
-    # D7: the text and Fig. 7(d) take the iLink here, where Alg. 4 prints the aLink.
+    # D7: the paper's text and Fig. 7(d) take the iLink here, although Alg. 4 prints the aLink.
     return Case.THREE, _shortest_queue([at.ilink(cluster) for cluster in waiting], at)
 
 

@@ -1,15 +1,15 @@
-"""The exchange of state when a link comes up, and how a restarted broker recovers by it.
+"""The exchange of state at link up, and the recovery of a restarted broker.
 
-Over an aLink both sides send a digest of the subscriptions that the other should know from them; over an iLink, of the
-advertisements that they host. Whoever lacks something fetches it; what a *complete* digest does not name is removed. A
-secondary broker answers a digest of advertisements with its bits.
+Over an aLink both sides send a digest of the subscriptions that the other side should know from them. Over an iLink
+both sides send a digest of the advertisements that they host. A broker fetches what it lacks, and removes what a
+*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits.
 
-A broker that lost its memory is *recovering*. It takes control messages, but routes no publication. It has nothing to
-say about what lies behind it until it has been told itself: its digest to a primary neighbour is complete once every
-other primary neighbour has sent it a complete one, and is then sent again. Its PRT is complete when all have. Until
-then it claims that its cluster wants everything; afterwards it takes back what it need not have claimed. So nobody
-forgets what lies behind a broker that restarts, and no bit is lost. If a neighbour stays silent beyond the grace
-period, publications are admitted again, and clients are told of the gap; but what is incomplete stays so.
+A broker that lost its state is *recovering*. It handles control messages, but routes no publications. Its digest to a
+primary neighbour is complete once every other primary neighbour has sent it a complete one, and is then sent again. Its
+PRT is complete when all primary neighbours have. Until then it answers that its cluster wants everything; afterwards it
+unsets the bits that nobody needs. So no broker forgets what lies behind a restarted broker, and no bit is lost. If a
+neighbour stays silent beyond the grace period, publications are admitted again and clients are notified of the gap, but
+incomplete digests stay incomplete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from octopia.protocol.messages import (
 
 
 def begin_recovery(state: State) -> None:
-    """Start without any knowledge of the overlay's state; a broker without neighbours has nothing to recover."""
+    """Start recovery without any state; a broker without neighbours has nothing to recover."""
     neighbourhood = state.neighbourhood
     state.recovery = Recovery(
         dict.fromkeys(neighbourhood.primary_neighbours),
@@ -40,7 +40,7 @@ def begin_recovery(state: State) -> None:
 
 
 def greet(state: State, peer: BrokerId) -> None:
-    """Send the digest that a link opens with."""
+    """Send the digest that opens a link."""
     if peer in state.neighbourhood.primary_neighbours:
         _send_subscription_digest(state, peer)
     else:
@@ -49,7 +49,7 @@ def greet(state: State, peer: BrokerId) -> None:
 
 
 def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionDigest) -> None:
-    """Fetch what is missing; forget what is gone, if the digest is complete; confirm again what is waited for."""
+    """Fetch missing subscriptions, remove those a complete digest does not name, and repeat confirmations."""
     named = dict.fromkeys(digest.subscriptions)
     missing = [each for each in digest.subscriptions if each not in state.prt]
     if missing:
@@ -67,7 +67,7 @@ def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionD
 
 
 def on_advertisement_digest(state: State, host_broker: BrokerId, digest: AdvertisementDigest) -> None:
-    """Forget what is gone, fetch what is missing, and answer with our bits of the rest."""
+    """Remove advertisements that are gone, fetch missing ones, and answer with our bits for the rest."""
     named = dict.fromkeys(digest.advertisements)
     gone = [entry.id for entry in state.clt if entry.last_hop == host_broker and entry.id not in named]
     for advertisement in gone:
@@ -83,7 +83,7 @@ def on_advertisement_digest(state: State, host_broker: BrokerId, digest: Adverti
 
 
 def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
-    """Send again what a neighbour lacks; what was withdrawn meanwhile needs no answer, its withdrawal is on its way."""
+    """Send what a neighbour lacks; anything withdrawn meanwhile needs no answer, its withdrawal is on its way."""
     for subscription in message.subscriptions:
         known = state.prt.get(subscription)
         if known is not None and known.last_hop != sender:
@@ -95,21 +95,21 @@ def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
 
 
 def subscription_arrived(state: State, sender: BrokerId, subscription: SubscriptionId) -> None:
-    """Note that a subscription that was fetched has come, or was withdrawn instead."""
+    """Record that a fetched subscription has arrived, or was withdrawn instead."""
     if state.recovery is not None:
         state.recovery.awaited.get(sender, {}).pop(subscription, None)
         progress(state)
 
 
 def advertisement_arrived(state: State, sender: BrokerId, advertisement: AdvertisementId) -> None:
-    """Note that an advertisement that was fetched has come, or was withdrawn instead."""
+    """Record that a fetched advertisement has arrived, or was withdrawn instead."""
     if state.recovery is not None:
         state.recovery.awaited_advertisements.get(sender, {}).pop(advertisement, None)
         progress(state)
 
 
 def progress(state: State) -> None:
-    """Take the steps of recovery that have become possible."""
+    """Take the recovery steps that have become possible."""
     recovery = state.recovery
     if recovery is None:
         return
@@ -128,7 +128,7 @@ def progress(state: State) -> None:
 
 
 def pass_grace(state: State) -> None:
-    """Go on without the neighbours that stay silent: admit publications, and tell clients that some may be missed."""
+    """Continue without silent neighbours after the grace period: admit publications, and notify clients of the gap."""
     recovery = state.recovery
     if recovery is None or recovery.grace_passed or state.now_ms < recovery.grace_until_ms:
         return
@@ -143,7 +143,7 @@ def pass_grace(state: State) -> None:
 
 
 def tell_of_gap(state: State, client: ClientId) -> None:
-    """Tell a client that publications may pass this broker by, if so."""
+    """Notify a client if this broker may miss publications."""
     if state.recovery is not None and state.recovery.grace_passed and not state.prt_is_complete:
         state.tell(client, Gap())
 

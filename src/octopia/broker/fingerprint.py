@@ -1,7 +1,7 @@
 """A canonical digest of a broker's state.
 
-Two brokers with equal fingerprints behave alike from here on. What only tells of the past (counters, facts, effects) is
-left out; dictionaries are written in order of their keys, so that neither history nor hash seeds show.
+Two brokers with equal fingerprints behave the same from then on. Pure history (counters, facts, effects) is left out.
+Dictionaries are written in order of their keys, so neither insertion order nor hash seeds matter.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def fingerprint(state: State) -> str:
 
 
 def digest(description: list[Any]) -> str:
-    """Return 32 hexadecimal digits that stand for a description."""
+    """Return the digest of a description as 32 hexadecimal digits."""
     encoded = msgspec.msgpack.encode(description, enc_hook=_encode_publication)
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
 def describe(state: State) -> list[Any]:
-    """Return all that determines a broker's future as nested lists in canonical order."""
+    """Return everything that determines a broker's future behaviour as nested lists in canonical order."""
     return [
         state.id,
         state.incarnation,
@@ -64,20 +64,20 @@ def _subscription(entry: PrtEntry) -> list[Any]:
 
 
 def describe_settings(settings: BrokerSettings) -> dict[str, Any]:
-    """Return the settings; how much is traced decides nothing."""
+    """Return the settings without the trace level, which does not affect behaviour."""
     return dataclasses.asdict(dataclasses.replace(settings, detail=Detail.OFF))
 
 
 def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
-    """Return what waits in a queue and what decides its verdict."""
+    """Return the contents of a queue and the state of its congestion verdict."""
     window = queue.window
-    window.roll(now_ms)  # Windows roll when they are looked at; a state must not depend on who looked.
+    window.roll(now_ms)  # Windows roll when they are read; a state must not depend on reads.
     counts = [window.index, window.entered, window.left, window.closed_entered, window.closed_left]
     return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms]
 
 
 def describe_clients(state: CommonState) -> list[Any]:
-    """Return what the clients of a broker have issued, and the entries that wait for them."""
+    """Return everything that the clients of a broker have issued, and the entries that wait for them."""
     return [[[str(client), _client(record)] for client, record in sorted(state.clients.items())], state.for_clients]
 
 

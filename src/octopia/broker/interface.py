@@ -1,8 +1,8 @@
-"""What a driver and a broker exchange beside messages: the protocol of a broker, its effects and its facts.
+"""The interface between a driver and a broker: the broker protocol, its effects and its facts.
 
 A driver (simulator or network) feeds inputs and carries out effects; it never looks inside. Messages wait in the
-broker's output queues until the driver takes them, so most effects are queue entries and cost nothing more. ``Facts``
-are the trace: what happened, without the time, which the driver knows.
+broker's output queues until the driver takes them, so most effects are queue entries and cost nothing more. ``Fact``
+objects are the trace. They carry no time; the driver adds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from octopia.protocol.messages import ClientReply, Copy, Message, NeighbourMessa
 
 
 class Verdict(enum.Enum):
-    """Whether Eq. 3 decides about a link, or somebody who knows better."""
+    """The source of a link's congestion verdict: Eq. 3 (AUTO), or a forced value."""
 
     AUTO = "auto"
     CONGESTED = "congested"
@@ -42,7 +42,7 @@ DeliveryPlan: TypeAlias = tuple[tuple[ClientId, tuple[int, ...]], ...]
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
-    """A publication for local clients. It is one entry, however many clients and subscriptions want it."""
+    """A publication for local clients: one entry, for any number of clients and subscriptions."""
 
     copy: Copy
     subscriptions: tuple[SubscriptionId, ...]
@@ -50,22 +50,22 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """An answer or a notice for one local client."""
+    """A reply or a notice for one local client."""
 
     client: ClientId
     reply: ClientReply
 
 
 ForClients: TypeAlias = Delivered | Told
-"""An entry for local clients, in the order in which a broker made them."""
+"""An entry for local clients; entries are handed over in the order in which they were made."""
 
 
 class Effects(msgspec.Struct):
     """The consequences of an input, apart from messages, which wait in queues.
 
-    ``ready`` holds the neighbours with something new to take, in the order in which it was queued; ``placed`` the
-    frames whose credit may be returned. A ``violation`` of the peer, or a ``failure``
-    of our own, ended the handling of a batch early: the link must be closed, and everything else still holds.
+    ``ready`` holds the neighbours with new messages to take, in the order of queueing. ``placed`` holds the frames
+    whose credit may be returned. A ``violation`` by the peer, or a ``failure`` of this broker, ended the handling of a
+    batch early: the link must be closed, and all other effects still hold.
     """
 
     ready: dict[BrokerId, None] = msgspec.field(default_factory=dict)
@@ -75,7 +75,7 @@ class Effects(msgspec.Struct):
 
 
 class Event(enum.StrEnum):
-    """What a row of the trace tells."""
+    """The event that a row of the trace records."""
 
     ENQUEUE = "enqueue"
     SEND = "send"
@@ -88,7 +88,7 @@ class Event(enum.StrEnum):
 
 
 class Detail(enum.IntEnum):
-    """How much is traced; each level adds to the one before."""
+    """The detail of the trace; each level adds to the one before."""
 
     OFF = 0
     DELIVERIES = 1
@@ -97,7 +97,7 @@ class Detail(enum.IntEnum):
 
 
 class Case(enum.StrEnum):
-    """Which of the three cases of inter-cluster dynamic routing was taken (paper section 9)."""
+    """The case of inter-cluster dynamic routing that was taken (paper section 9)."""
 
     ONE = "I"
     TWO = "II"
@@ -112,7 +112,7 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkView(msgspec.Struct, frozen=True):
-    """How a link looked when a decision was made."""
+    """The state of a link at the time of a decision."""
 
     link: BrokerId
     queue_length: int
@@ -120,14 +120,14 @@ class LinkView(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """Where the copies of a publication go: aLinks, then iLinks, each by broker id; ``case`` if any had to wait."""
+    """The links of the copies: aLinks, then iLinks, each by broker id; ``case`` if a target iLink was congested."""
 
     forwards: tuple[Forward, ...]
     case: Case | None = None
 
 
 class Routed(msgspec.Struct, frozen=True):
-    """The story of one routing step, for people who ask why."""
+    """A record of one routing step, for explanations."""
 
     publication: PublicationId
     content: Publication
@@ -141,7 +141,7 @@ class Routed(msgspec.Struct, frozen=True):
 
 
 class Fact(msgspec.Struct):
-    """Something that happened at a broker. What does not apply is None.
+    """An event at a broker. Fields that do not apply are None.
 
     ``searched`` is the number of subscriptions against which a publication was matched.
     """
@@ -163,9 +163,9 @@ class Fact(msgspec.Struct):
 
 @dataclasses.dataclass(slots=True)
 class Counters:
-    """What a broker counts over its lifetime; ``sent`` counts messages to other brokers by kind.
+    """The counters of a broker's lifetime; ``sent`` counts messages to other brokers by kind.
 
-    ``searches`` are those of the PRT for other paths: only TID-dynamic ever does that.
+    ``searches`` counts searches of the PRT for other paths: only TID-dynamic does that.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -192,21 +192,21 @@ class Broker(Protocol):
 
     @property
     def id(self) -> BrokerId:
-        """Which broker this is."""
+        """The id of this broker."""
 
     @property
     def counters(self) -> Counters:
-        """What it has counted."""
+        """The counters of this broker's lifetime."""
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When ``wake`` must be called at the latest, or None."""
+        """The time by which ``wake`` must be called, or None."""
 
     def attach(self, client: ClientId, now_ms: float) -> Effects:
-        """Take note of a new client."""
+        """Add a client."""
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Withdraw all that a client issued, and forget it."""
+        """Remove a client and withdraw everything it issued."""
 
     def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
         """Handle the messages that arrived together over one link, in order."""
@@ -221,44 +221,44 @@ class Broker(Protocol):
         """Remove and return the entries for local clients, in the order in which they were made."""
 
     def wake(self, now_ms: float) -> Effects:
-        """Do what is due."""
+        """Handle all due deadlines."""
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Take note that a link carries messages, and begin the exchange of state over it."""
+        """Mark a link as up, and start the exchange of state over it."""
 
     def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Take note that a link carries nothing."""
+        """Mark a link as down."""
 
     def drain_effects(self) -> Effects | None:
-        """Hand over what taking from full queues has set free since the last call; None if nothing."""
+        """Return the effects of taking from full queues since the last call, or None."""
 
     def waits_for(self, peer: BrokerId) -> int:
-        """Count the publications that wait for a link."""
+        """Return the number of publications that wait for a link."""
 
     @property
     def accepts_data(self) -> bool:
-        """Whether this broker is ready for publications; if not, its links grant no credit for them."""
+        """True if this broker is ready for publications; otherwise its links grant no data credit."""
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
-        """Decide by hand whether a link is congested, and which queue length stands in for the real one."""
+        """Override the congestion verdict of a link, and the queue length that routing sees."""
 
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
 
     def table_sizes(self) -> dict[str, int]:
-        """Count the entries of each routing table."""
+        """Return the number of entries of each routing table."""
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
-        """Return the stored CIV and the target clusters of what a client advertised as ``handle``, or None.
+        """Return the stored CIV and the target clusters of the advertisement with a client's handle, or None.
 
-        None, too, from brokers that know no CIVs.
+        Brokers without CIVs always return None.
         """
 
     def check(self) -> None:
-        """Raise InvariantBroken if something that must always hold does not."""
+        """Raise InvariantBroken if an invariant does not hold."""
 
     def drain_facts(self) -> list[Fact | Routed]:
-        """Hand over the facts since the last call."""
+        """Remove and return the facts since the last call."""
 
     def fingerprint(self) -> str:
-        """Digest the whole state: equal states give equal texts, in any process."""
+        """Return a digest of the whole state; equal states have equal digests, in any process."""

@@ -1,7 +1,7 @@
-"""What must always hold at a broker, between any two inputs; callable from anywhere.
+"""The invariants of a broker, which hold between any two inputs.
 
-Each check is one sentence of the design. They read tables and queues only, and cost time in proportion to them, so
-drivers call them on demand.
+Each check is one sentence of the design. The checks read tables and queues only, and take time in proportion to their
+size, so drivers run them on demand.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def check(broker: OctopiaBroker) -> None:
-    """Raise InvariantBroken, with the broker's recent inputs, if something that must always hold does not."""
+    """Raise InvariantBroken, with the broker's recent inputs, if an invariant does not hold."""
     for sentence in violations(broker.state):
         raise InvariantBroken(f"broker {broker.id}: {sentence}", broker.recent_inputs)
 
 
 def violations(state: State) -> Iterator[str]:
-    """Yield a sentence for everything that must hold and does not."""
+    """Yield a sentence for each invariant that does not hold."""
     yield from _clt_violations(state)
     yield from _prt_violations(state)
     yield from _client_violations(state)
@@ -48,12 +48,12 @@ def _clt_violations(state: State) -> Iterator[str]:
 
 def _hosted_violations(state: State, entry: CltEntry) -> Iterator[str]:
     if entry.id.host_broker != state.id:
-        yield f"{entry.id} came from client {entry.last_hop}, but was named by another broker"
+        yield f"{entry.id} came from client {entry.last_hop}, but another broker minted its id"
     if state.cluster not in entry.civ:
         yield f"the advertisement_civ {entry.civ} of {entry.id} lacks the host bit"
     for secondary in entry.pending:
         if not state.confirms or secondary not in state.neighbourhood.secondary_neighbours:
-            yield f"{entry.id} waits for an answer of {secondary}, which owes none"
+            yield f"{entry.id} waits for an answer from {secondary}, which owes none"
     for cluster in entry.civ:
         if cluster != state.cluster and state.neighbourhood.secondary_neighbour(cluster) not in entry.versions:
             yield f"bit {cluster} of {entry.id} is set, but no update from that cluster set it"
@@ -88,7 +88,7 @@ def _client_violations(state: State) -> Iterator[str]:
 def client_violations(
     state: CommonState, hosted: Mapping[AdvertisementId, Peer], local: Mapping[SubscriptionId, Peer]
 ) -> Iterator[str]:
-    """Compare what tables hold of clients with what clients are known to have issued; any kind of broker must agree."""
+    """Yield a sentence for each difference between the tables and the requests of clients, for any kind of broker."""
     issued = {each: client for client, known in state.clients.items() for each in known.advertisements.values()}
     wanted = {each: client for client, known in state.clients.items() for each in known.subscriptions.values()}
     if hosted != issued:
@@ -101,7 +101,7 @@ def client_violations(
         for handle, each in known.subscriptions.items()
     }
     if state.subscribers != handles:
-        yield "the handles by subscription do not mirror the subscriptions of clients"
+        yield "the handles by subscription do not match the subscriptions of clients"
 
 
 def _queue_violations(state: State) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _publication_violations(state: State, peer: BrokerId, message: Publish) -> I
     if carried is None:
         return
     if not carried:
-        yield f"{message.id} waits for {peer} with an empty CIV where it should carry none"
+        yield f"{message.id} waits for {peer} with an empty CIV, expected none"
     if state.cluster in carried or (state.kind_of(peer) is LinkKind.ILINK and peer.cluster in carried):
         yield f"{message.id} waits for {peer} with {carried}, which names a cluster that it reaches anyway"
 
@@ -129,7 +129,7 @@ def _confirmation_violations(state: State) -> Iterator[str]:
     for subscription, waiting in state.confirming.items():
         entry = state.prt.get(subscription)
         if entry is None or entry.last_hop != waiting.last_hop:
-            yield f"{subscription} is to be confirmed to {waiting.last_hop}, but the PRT does not have it from there"
+            yield f"{subscription} is to be confirmed to {waiting.last_hop}, but that is not its last hop in the PRT"
         for neighbour in waiting.neighbours:
             if neighbour == waiting.last_hop or neighbour not in state.neighbourhood.primary_neighbours:
                 yield f"{subscription} waits for {neighbour}, which it was never forwarded to"
@@ -152,6 +152,6 @@ def _placement_violations(state: State) -> Iterator[str]:
             yield f"copies of class {traffic_class} wait for {link}, which has room"
     for (peer, traffic_class), known in state.inputs.items():
         if not known.waiting and not known.placing:
-            yield f"there is an empty input of class {traffic_class} from {peer}"
+            yield f"the input of class {traffic_class} from {peer} is empty and was not removed"
         if known.waiting and not known.placing and state.accepts_data:
             yield f"publications of class {traffic_class} from {peer} wait for nothing"

@@ -1,4 +1,4 @@
-"""What waits for a link that is down waits within limits (D10): too much or too old, and the oldest is dropped."""
+"""The limits of a queue while its link is down (D10): beyond a size or an age, the oldest publications are dropped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from octopia.protocol.messages import Publish
 
 
 def enforce(state: State) -> None:
-    """Drop the oldest of what waits for links that are down until the rest is within the limits."""
+    """Drop the oldest publications that wait for links that are down, until the rest is within the limits."""
     for peer in state.down:
         queue = state.queues[peer]
         while len(queue) and _is_beyond_limits(state, queue):
@@ -19,7 +19,7 @@ def enforce(state: State) -> None:
 
 
 def next_deadline_ms(state: State) -> float | None:
-    """Return when the oldest publication for a link that is down has waited long enough, or None."""
+    """Return when the oldest publication for a link that is down reaches its age limit, or None."""
     since = [state.queues[peer].waited_since_ms() for peer in state.down]
     due = [each + state.settings.down_limit_ms for each in since if each is not None]
     return min(due, default=None)

@@ -1,7 +1,7 @@
-"""What the numbers of a matcher stand for, and what is made of the same things again and again.
+"""Caches for the numbers that a matcher returns, and for values made from them.
 
-Many publications are wanted by the very same subscriptions. What such a set of numbers stands for is looked up once and
-kept, and whoever makes something of it can keep that, too, by the identity of the tuple.
+Many publications match the same set of subscriptions. The tuple of ids behind such a set of numbers is looked up once
+and cached. Values made from that tuple can be cached too, by its identity.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 MOST_KEPT = 4096
-"""When more is kept than this, all of it is forgotten: what comes again is soon known again."""
+"""The maximum size of a cache; a full cache is cleared, since frequent values return soon."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,17 +27,17 @@ class Numbered(Generic[V]):
         self._known: dict[bytes, tuple[V, ...]] = {}
 
     def add(self, number: int, value: V) -> None:
-        """Give a number its value."""
+        """Assign a value to a number."""
         self._values[number] = value
         self._known.clear()
 
     def remove(self, number: int) -> None:
-        """Forget the value of a number."""
+        """Remove a number and its value."""
         del self._values[number]
         self._known.clear()
 
     def all(self, numbers: Sequence[int]) -> tuple[V, ...]:
-        """Return the values of some numbers; for the same numbers mostly the same tuple."""
+        """Return the values of the numbers; equal numbers mostly give the same tuple object."""
         key = numbers.tobytes() if type(numbers) is array else array("q", numbers).tobytes()
         known = self._known.get(key)
         if known is None:
@@ -49,17 +49,17 @@ class Numbered(Generic[V]):
 
 
 class Kept(Generic[K, V]):
-    """What was made of objects that never change, by their identity."""
+    """A cache of values made from immutable objects, by the identity of the object."""
 
     __slots__ = ("_made", "_most")
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
-        # With the object itself: as long as it is kept, no other has its identity.
+        # Each value is stored with its object: while that is alive, no other object has its identity.
         self._made: dict[int, tuple[K, V]] = {}
 
     def of(self, thing: K, make: Callable[[K], V]) -> V:
-        """Return what was made of this very object, or make it now."""
+        """Return the value made from this object, or make it now."""
         known = self._made.get(id(thing))
         if known is not None:
             return known[1]
@@ -70,5 +70,5 @@ class Kept(Generic[K, V]):
         return made
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear the cache."""
         self._made.clear()

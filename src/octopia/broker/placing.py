@@ -1,15 +1,15 @@
-"""From accepted publications to copies in output queues: back-pressure that cannot deadlock.
+"""Placement of copies in output queues: back-pressure without deadlock.
 
-Publications that arrive together are matched together, and routed one after the other, since the copies of one change
-the queues that the next one sees. This is the only path, whether queues are bounded or not.
+Publications that arrive together are matched together. They are routed one after the other, since the copies of one
+change the queues that the next one sees. This is the only path, for bounded and unbounded queues.
 
-Each (link, class) has an input of its own, which exists while something waits there. The copies of a routed publication
-are fixed, and are placed one by one as their queues have room. While one waits, the publications behind it wait too: of
-this class and link, and of no other. Once all copies are placed, the driver is told, and returns the sender's credit.
+Each (link, class) has its own input, which exists while something waits there. The copies of a routed publication are
+fixed, and are placed one by one as their queues have room. While a copy waits, the publications of the same link and
+class wait behind it; no others do. Once all copies are placed, the driver is notified and returns the sender's credit.
 
 The class of a publication is the number of clusters that it must still reach. It never rises along the tree of a
-cluster, and it falls over an iLink. So waiting runs from higher classes to lower ones, and then along trees: never in a
-ring.
+cluster, and it falls over an iLink. So higher classes wait for lower ones, and within a class waits follow a tree:
+there is no cycle.
 """
 
 from __future__ import annotations
@@ -32,32 +32,34 @@ _CHUNK_MAX = 64
 
 
 def accept(state: State, source: Peer, publications: Sequence[Publish | PublishRequest]) -> None:
-    """Take publications that arrived together over one link, and route those that nothing holds back."""
+    """Accept publications that arrived together over one link, and route those that need not wait."""
     if not state.accepts_data:
         for publication in publications:
             state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
     placed: dict[int, int] = {}
+    route, inputs = publishing.router_for(state, source), state.inputs
     matches = state.prt.match_many([each.publication for each in publications])
     for publication, match in zip(publications, matches, strict=True):
-        key = (source, publication.traffic_class)
-        if key in state.inputs:
-            # Others wait before it; it is matched again when its turn comes, since tables may have changed by then.
-            state.inputs[key].waiting.append(publication)
-        elif _place(state, key, publishing.route(state, source, publication, match)):
-            placed[key[1]] = placed.get(key[1], 0) + 1
+        traffic_class = publication.traffic_class
+        key = (source, traffic_class)
+        if key in inputs:
+            # Others wait ahead of it. It is matched again in its turn, since tables may change until then.
+            inputs[key].waiting.append(publication)
+        elif _place(state, key, route(publication, match)):
+            placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
 
 
 def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
-    """Place copies that waited for a class of a queue, in the order in which they came to wait."""
+    """Place copies that waited for room in one class of a queue, in order of arrival."""
     waiting = state.blocked.get((link, traffic_class))
     queue = state.queues[link]
     while waiting and queue.has_room(traffic_class):
         key = waiting.popleft()
         placing = state.inputs[key].placing
-        state.forward(link, placing.pop((link, traffic_class)))
+        state.forward(link, placing.pop((link, traffic_class)), traffic_class)
         if not placing:
             state.effects.placed.append(Placed(*key, 1))
             _resume(state, key)
@@ -66,14 +68,14 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
 
 
 def link_went_down(state: State, link: BrokerId) -> None:
-    """Place everything that waited for a link: while it is down, other limits hold (D10)."""
+    """Place all copies that waited for a link: while it is down, other limits apply (D10)."""
     for blocked_link, traffic_class in sorted(state.blocked):
         if blocked_link == link:
             room_was_made(state, link, traffic_class)
 
 
 def client_left(state: State, client: ClientId) -> None:
-    """Forget the publications of a client that were not routed; copies of one that was are still placed."""
+    """Drop the publications of a client that are not routed yet; copies of a routed one are still placed."""
     key = (client, 0)
     if key in state.inputs:
         state.inputs[key].waiting.clear()
@@ -81,23 +83,23 @@ def client_left(state: State, client: ClientId) -> None:
 
 
 def resume_all(state: State) -> None:
-    """Route the publications that waited for this broker to be ready."""
+    """Route the publications that waited while this broker did not accept data."""
     for key in sorted(state.inputs, key=lambda key: (str(key[0]), key[1])):
         _resume(state, key)
 
 
 def _resume(state: State, key: Key) -> None:
-    """Work through an input until its head has to wait, or until it is empty."""
-    known, placed = state.inputs[key], 0
-    chunk = 1
+    """Route the publications of an input until one has to wait or the input is empty."""
+    known, placed, chunk = state.inputs[key], 0, 1
+    route = publishing.router_for(state, key[0])
     while known.waiting and not known.placing and state.accepts_data:
-        # Matching many at once is cheaper, but what is matched and cannot go was matched for nothing.
+        # A larger chunk is cheaper per publication, but all matches behind a publication that has to wait are wasted.
         publications = list(itertools.islice(known.waiting, chunk))
         chunk = min(2 * chunk, _CHUNK_MAX)
         matches = state.prt.match_many([each.publication for each in publications])
         for publication, match in zip(publications, matches, strict=True):
             known.waiting.popleft()
-            if not _place(state, key, publishing.route(state, key[0], publication, match)):
+            if not _place(state, key, route(publication, match)):
                 break
             placed += 1
     if placed:
@@ -107,12 +109,13 @@ def _resume(state: State, key: Key) -> None:
 
 
 def _place(state: State, key: Key, copies: Sequence[Addressed]) -> bool:
-    """Queue the copies that have room, let the others wait for it, and return whether none has to."""
+    """Queue each copy that has room, let the others wait, and return whether all were queued."""
     is_placed = True
     for link, copy in copies:
-        place = (link, copy.traffic_class)
-        if place not in state.blocked and state.queues[link].has_room(copy.traffic_class):
-            state.forward(link, copy)
+        traffic_class = copy.traffic_class
+        place = (link, traffic_class)
+        if place not in state.blocked and state.queues[link].has_room(traffic_class):
+            state.forward(link, copy, traffic_class)
         else:
             state.blocked.setdefault(place, deque()).append(key)
             state.inputs.setdefault(key, Input()).placing[place] = copy

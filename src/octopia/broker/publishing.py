@@ -1,14 +1,15 @@
-"""What happens to a publication at one broker (paper section 9).
+"""The routing of a publication at one broker (paper section 9).
 
-Local subscribers are served first; then the routing algorithm decides where copies go, and they are queued. Only the
-host broker looks at advertisements: it ORs the CIVs of those that the publication conforms to. Everybody else goes by
-the publication's own header.
+Local subscribers are served first. Then the routing algorithm decides which links get copies, and these are queued.
+Only the host broker uses advertisements: it ORs the CIVs of those that the publication conforms to. All other brokers
+use the publication's own header.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from octopia.broker.clients import refuse
 from octopia.broker.deliveries import deliver_to
@@ -26,7 +27,7 @@ from octopia.settings import Algorithm
 Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
 
 Addressed: TypeAlias = tuple[BrokerId, Publish]
-"""A copy of a publication with the link it is meant for."""
+"""A copy of a publication and the link it is for."""
 
 _ALL = Detail.ALL
 
@@ -34,7 +35,7 @@ ROUTERS: dict[Algorithm, Router] = {Algorithm.STATIC: route_statically, Algorith
 
 
 class View:
-    """The read-only view of a broker that routing gets."""
+    """The read-only view of a broker for routing."""
 
     __slots__ = ("_state",)
 
@@ -50,32 +51,35 @@ class View:
         return self._state.queues[link].congested(self._state.now_ms)
 
     def queue_length(self, link: BrokerId) -> int:
-        """Return the length of a queue."""
+        """Return the length of a queue as routing sees it."""
         return self._state.queues[link].length
 
 
-def route(state: State, source: Peer, publication: Publish | PublishRequest, match: Match) -> list[Addressed]:
-    """Deliver a publication locally, route it, and return its copies; a refused one has none."""
+def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Addressed]]:
+    """Return the function that delivers and routes publications from one link, and returns the copies of each."""
     if isinstance(source, BrokerId):
-        assert isinstance(publication, Publish)
-        return _route_from_broker(state, source, publication, match)
-    assert isinstance(publication, PublishRequest)
-    return _route_from_client(state, source, publication, match)
+        return functools.partial(_route_from_broker, state, View(state), source)
+    return functools.partial(_route_from_client, state, View(state), source)
 
 
-def _route_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> list[Addressed]:
+def _route_from_broker(
+    state: State, view: View, sender: BrokerId, publication: Publish, match: Match
+) -> list[Addressed]:
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
-        return []  # No other link wants it, and the trace does not ask for the decision.
+        return []  # No other link wants it, and the trace does not record the decision.
     router = ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, sender, publication, wanted, router, match, ())
+    return _decide(state, view, sender, publication, wanted, router, match, ())
 
 
-def _route_from_client(state: State, publisher: ClientId, request: PublishRequest, match: Match) -> list[Addressed]:
+def _route_from_client(
+    state: State, view: View, publisher: ClientId, request: PublishRequest, match: Match
+) -> list[Addressed]:
+    """Route a local client's publication; one that conforms to none of its advertisements is refused."""
     advertisements = state.clt.conforming(request.publication, publisher)
     if not advertisements:
         reason = "it conforms to none of its publisher's advertisements"
@@ -87,14 +91,14 @@ def _route_from_client(state: State, publisher: ClientId, request: PublishReques
         deliver_to(state, publication, state.prt.named(match.local))
     wanted = wanted_at_host(state, match, advertisements)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
-        return []  # No link wants it, and the trace does not ask for the decision.
+        return []  # No link wants it, and the trace does not record the decision.
     ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, publisher, publication, wanted, router, match, advertisements)
+    return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
-    """Return where its host broker sends a publication: to all clusters that the CIVs of its advertisements name."""
+    """Return the destinations at the host broker: interested aLinks, and all clusters in the advertisements' CIVs."""
     advertisement_civ = advertisements[0].routing_civ
     for entry in advertisements[1:]:
         advertisement_civ |= entry.routing_civ
@@ -102,7 +106,7 @@ def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry
 
 
 def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: ClusterIndexVector | None) -> Wanted:
-    """Return where a copy goes on to: never back to its sender, and to the clusters that its own header names."""
+    """Return the next destinations of a copy: never its sender, and only the clusters named in its header."""
     alinks = match.links
     if sender in alinks:
         alinks = tuple([link for link in alinks if link != sender])
@@ -113,6 +117,7 @@ def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: Cluster
 
 def _decide(
     state: State,
+    view: View,
     source: Peer,
     publication: Publish,
     wanted: Wanted,
@@ -120,8 +125,8 @@ def _decide(
     match: Match,
     advertisements: Sequence[CltEntry],
 ) -> list[Addressed]:
-    """Let the algorithm decide, and make the copies that it asks for."""
-    decision = router(wanted, View(state))
+    """Run the routing algorithm, and make the copies it asks for."""
+    decision = router(wanted, view)
     if state.settings.detail is _ALL:
         state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:
@@ -140,7 +145,7 @@ def _decide(
 
 
 def _copy(publication: Publish, publication_civ: ClusterIndexVector | None) -> Publish:
-    """Make a copy of a publication for its next hop."""
+    """Return a copy of a publication for its next hop."""
     return Publish(
         publication.id,
         publication.publication,

@@ -1,12 +1,12 @@
-"""Output queues, one a link, and the congestion that they show (paper section 9.2, Eq. 3).
+"""Output queues, one per link, and their congestion (paper section 9.2, Eq. 3).
 
-A queue has a control lane, which always goes first, and a data lane for each traffic class. Within a lane the order is
-kept; among the data lanes that the driver may take from, the oldest entry goes first. Q counts the data lanes together.
-Qin and Qout are the publications that entered and left in the last closed window. Windows start at multiples of their
-length, and roll over lazily, when a queue is next looked at: nothing ticks.
+A queue has a control lane, which always goes first, and one data lane per traffic class. Order is kept within a lane.
+Among the data lanes that the driver may take from, the oldest entry goes first. Q counts all data lanes together. Qin
+and Qout are the publications that entered and left in the last closed window. Windows start at multiples of their
+length and roll when the queue is next read: there is no tick.
 
-While its link is down (D10) a queue counts as congested and as longer than any other; it takes no control, since the
-exchange at link up will replace it, and it holds data up to a limit of bytes and time rather than to its capacity.
+While its link is down (D10), a queue counts as congested and as longer than any other. It takes no control messages,
+since the exchange at link up replaces them. It holds data up to a limit of bytes and time instead of its capacity.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from octopia.protocol import ALL_CLASSES
 from octopia.protocol.messages import Copy, NeighbourMessage
 
 LONGER_THAN_ANY = sys.maxsize
-"""The length of the queue of a link that is down."""
+"""The length of a queue whose link is down."""
 
 
 class Window:
-    """Counts of one queue's traffic in the current and in the last closed time window."""
+    """The traffic counts of a queue in the current and in the last closed time window."""
 
     __slots__ = ("_length_ms", "closed_entered", "closed_left", "entered", "index", "is_news", "left")
 
@@ -42,15 +42,15 @@ class Window:
         self.is_news = False
 
     def roll(self, now_ms: float) -> bool:
-        """Close the current window if ``now_ms`` lies beyond it, and tell whether that happened.
+        """Close the current window if ``now_ms`` lies beyond it, and return whether it was closed.
 
-        It stays news (``is_news``) until somebody has noted it in a trace.
+        ``is_news`` stays True until the closed window is recorded in a trace.
         """
         windows = now_ms / self._length_ms
         if windows < self.index + 1:
             return False
         index = math.floor(windows)
-        # A window in which nothing was looked at saw no traffic: after a longer silence the last closed one is empty.
+        # Queues that are not read had no traffic: after more than one window, the last closed one is empty.
         adjacent = index == self.index + 1
         self.closed_entered = self.entered if adjacent else 0
         self.closed_left = self.left if adjacent else 0
@@ -68,7 +68,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class OutputQueue:
-    """What waits for a neighbour; ``capacity`` bounds each class, 0 for no bound."""
+    """The messages that wait for a neighbour; ``capacity`` limits each class, 0 for no limit."""
 
     __slots__ = (
         "_bytes",
@@ -102,22 +102,22 @@ class OutputQueue:
         self.forced_length: int | None = None
 
     def __len__(self) -> int:
-        """Return Q, the number of publications that wait, whatever was forced."""
+        """Return Q, the number of publications that wait; a forced length does not count."""
         return self._size
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to take, neither control nor data."""
+        """True if the queue has neither control nor data."""
         return not self._size and not self._control
 
     @property
     def is_down(self) -> bool:
-        """Whether the link is down."""
+        """True if the link is down."""
         return self.down_since_ms is not None
 
     @property
     def bytes_waiting(self) -> int:
-        """About how many bytes of publications wait for a link that is down; otherwise nobody asks."""
+        """The approximate size of the waiting publications; counted only while the link is down."""
         return self._bytes
 
     @property
@@ -140,21 +140,21 @@ class OutputQueue:
         return length * (1 + self.window.closed_entered) > self._tau * (1 + self.window.closed_left)
 
     def status(self, now_ms: float) -> LinkStatus:
-        """Describe this queue as a row of the Link Status Table."""
+        """Return the row of the Link Status Table for this queue."""
         self.window.roll(now_ms)
         return LinkStatus(
             self.length, self.window.closed_entered, self.window.closed_left, congested=self.congested(now_ms)
         )
 
     def has_room(self, traffic_class: int) -> bool:
-        """Tell whether a class may take another publication."""
-        if not self._capacity or self.is_down:
+        """Return whether a class has room for another publication."""
+        if not self._capacity or self.down_since_ms is not None:
             return True
         lane = self._lanes.get(traffic_class)
         return lane is None or len(lane) < self._capacity
 
     def put_control(self, message: NeighbourMessage) -> None:
-        """Append to the control lane, unless the link is down."""
+        """Append to the control lane; dropped while the link is down."""
         if self.down_since_ms is None:
             self._control.append(message)
 
@@ -173,7 +173,7 @@ class OutputQueue:
             self._bytes += message.size_bytes
 
     def take(self, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
-        """Remove and return the next message, or None if nothing may go."""
+        """Remove and return the next message, or None if there is none to take."""
         if self._control:
             return self._control.popleft()
         lane = self._oldest_lane(classes) if self._size else None
@@ -192,25 +192,25 @@ class OutputQueue:
         return self._remove_oldest(lane)
 
     def go_down(self, now_ms: float) -> None:
-        """Note that the link is down: control is dropped, since the exchange at link up replaces it."""
+        """Mark the link as down; its control messages are dropped, since the exchange at link up replaces them."""
         self.down_since_ms = now_ms
         self._bytes = sum(entry.message.size_bytes for entry in self._entries())
         self._control.clear()
 
     def come_up(self) -> None:
-        """Note that the link carries again."""
+        """Mark the link as up."""
         self.down_since_ms = None
         self._bytes = 0
 
     def waited_since_ms(self) -> float | None:
-        """Return since when the oldest publication waits for a link that is down, or None."""
+        """Return since when the oldest publication has waited for a link that is down, or None."""
         lane = self._oldest_lane(ALL_CLASSES)
         if lane is None or self.down_since_ms is None:
             return None
         return max(lane[0].entered_ms, self.down_since_ms)
 
     def waiting(self) -> list[NeighbourMessage]:
-        """List what waits, in the order in which it would be taken."""
+        """Return the waiting messages in the order in which they would be taken."""
         return [*self._control, *(entry.message for entry in sorted(self._entries(), key=lambda each: each.order))]
 
     def _entries(self) -> Iterator[_Entry]:

@@ -1,20 +1,22 @@
-"""The part of the broker protocol that every kind of broker answers from its state alone."""
+"""The part of the broker protocol that is the same for every kind of broker."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from octopia.broker.common import CommonState
-from octopia.broker.interface import Counters, Fact, ForClients, LinkStatus, Routed, Verdict
-from octopia.ids import BrokerId
+from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkStatus, Routed, Verdict
+from octopia.errors import ProtocolViolation
+from octopia.ids import BrokerId, ClientId, Peer
 from octopia.protocol import ALL_CLASSES
-from octopia.protocol.messages import NeighbourMessage
+from octopia.protocol.messages import Message, NeighbourMessage
 
 S = TypeVar("S", bound=CommonState)
 
 
 class BrokerShell(Generic[S]):
-    """A broker's state, and the answers that need nothing else."""
+    """A broker's state, the frame of its main input, and the answers that need nothing else."""
 
     __slots__ = ("_state",)
 
@@ -23,23 +25,49 @@ class BrokerShell(Generic[S]):
 
     @property
     def id(self) -> BrokerId:
-        """The name of this broker."""
+        """The id of this broker."""
         return self._state.id
 
     @property
     def state(self) -> S:
-        """The state, for invariants, reports and measurements; drivers leave it alone."""
+        """The state, for invariants, reports and measurements; drivers must not use it."""
         return self._state
 
     @property
     def counters(self) -> Counters:
-        """The counts of this broker's lifetime."""
+        """The counters of this broker's lifetime."""
         return self._state.counters
 
     @property
     def recent_inputs(self) -> list[str]:
-        """The last inputs, oldest first, one line each."""
+        """The last inputs, oldest first, one line per input."""
         return self._state.recent_inputs
+
+    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Handle the messages that arrived together over one link, in order."""
+        state = self._state
+        effects = state.begin(now_ms)
+        state.recent.append((now_ms, peer, batch))
+        try:
+            if isinstance(peer, ClientId):
+                self._receive_from_client(peer, batch)
+            else:
+                self._receive_from_broker(peer, batch)
+        except ProtocolViolation as violation:
+            effects.violation = violation
+        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
+            effects.failure = failure
+        self._finish()
+        return effects
+
+    def _receive_from_client(self, client: ClientId, batch: Sequence[Message]) -> None:
+        raise NotImplementedError
+
+    def _receive_from_broker(self, sender: BrokerId, batch: Sequence[Message]) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """End an input."""
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
@@ -61,7 +89,7 @@ class BrokerShell(Generic[S]):
         return self._state.drain_facts()
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
-        """Override the verdict about a link, and the queue length that routing sees."""
+        """Override the congestion verdict of a link, and the queue length that routing sees."""
         self._state.begin(now_ms)
         queue = self._state.queues[peer]
         queue.verdict, queue.forced_length = verdict, queue_length

@@ -1,8 +1,8 @@
 """The state of one OctopiA broker.
 
-The algorithms of the paper live in modules of their own (``advertising``, ``subscribing``, ``publishing``), and so do
-those that make it safe (``confirming``, ``exchanging``, ``placing``, ``limits``); they are functions over this state.
-Whatever they send is put into output queues and noted in the effects of the current input.
+The algorithms are functions over this state, in modules of their own: those of the paper (``advertising``,
+``subscribing``, ``publishing``), and those that add safety (``confirming``, ``exchanging``, ``placing``, ``limits``).
+Outgoing messages are put into output queues and noted in the effects of the current input.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Recovery", "Reque
 
 @dataclasses.dataclass(slots=True)
 class Confirming:
-    """A subscription that is not yet confirmed to the hop it came from, and whom it waits for (D5).
+    """A subscription that is not yet confirmed to its last hop, and what it waits for (D5).
 
-    ``bits`` are the advertisements whose host broker must acknowledge this version of our bit, or a later one.
+    ``bits`` maps advertisements to the version of our bit that their host broker must acknowledge; a later one will do.
     """
 
     interest: Disjunction
@@ -36,7 +36,7 @@ class Confirming:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asked to be confirmed: its handle, and until when it is ready to wait."""
+    """A client's request that waits for confirmation, with its deadline."""
 
     client: ClientId
     kind: MessageKind
@@ -46,12 +46,12 @@ class Request:
 
 @dataclasses.dataclass(slots=True)
 class Recovery:
-    """What a restarted broker still has to learn.
+    """The progress of a restarted broker that recovers its state.
 
-    ``incomplete`` are the primary neighbours that have sent no complete digest, ``awaited`` what their digests named
-    and has not come yet; ``unmet`` and ``awaited_advertisements`` are the same for secondary neighbours.
-    ``told_complete`` are the primary neighbours that were sent a complete digest; ``knows_cluster`` says that the PRT
-    is complete.
+    ``incomplete`` holds the primary neighbours that have sent no complete digest, and ``awaited`` the subscriptions
+    named in their digests that have not arrived. ``unmet`` and ``awaited_advertisements`` are the same for secondary
+    neighbours. ``told_complete`` holds the primary neighbours that were sent a complete digest. ``knows_cluster`` is
+    True once the PRT is complete.
     """
 
     incomplete: dict[BrokerId, None]
@@ -64,11 +64,11 @@ class Recovery:
     grace_passed: bool = False
 
     def knows_all_from(self, neighbour: BrokerId) -> bool:
-        """Whether a primary neighbour has told everything that lies behind it."""
+        """Return whether a primary neighbour has sent everything that lies behind it."""
         return neighbour not in self.incomplete and not self.awaited.get(neighbour)
 
     def has_met(self, secondary: BrokerId) -> bool:
-        """Whether a secondary neighbour has told every advertisement that it hosts."""
+        """Return whether a secondary neighbour has sent every advertisement that it hosts."""
         return secondary not in self.unmet and not self.awaited_advertisements.get(secondary)
 
 
@@ -76,7 +76,7 @@ class Recovery:
 class Input:
     """The publications of one class from one link that are accepted but not yet placed, oldest first.
 
-    ``placing`` are the copies of the oldest that wait for room, by queue; it has been routed, the others have not.
+    ``placing`` holds the copies of the oldest one that wait for room, by queue. It is routed, the others are not.
     """
 
     waiting: deque[Publish | PublishRequest] = dataclasses.field(default_factory=deque)
@@ -85,7 +85,7 @@ class Input:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class State(CommonState):
-    """Everything that an OctopiA broker remembers."""
+    """The complete state of an OctopiA broker."""
 
     clt: Clt
     prt: Prt
@@ -109,25 +109,25 @@ class State(CommonState):
 
     @property
     def confirms(self) -> bool:
-        """Whether subscriptions and advertisements are confirmed (D5)."""
+        """True if subscriptions and advertisements are confirmed (D5)."""
         return self.settings.routing.confirmations
 
     @property
     def prt_is_complete(self) -> bool:
-        """Whether this broker knows every subscription of its cluster; only then may it say 0."""
+        """True if this broker knows every subscription of its cluster; only then may it answer 0."""
         return self.recovery is None or self.recovery.knows_cluster
 
     @property
     def accepts_data(self) -> bool:
-        """Whether publications may be routed here: once the PRT is complete, or after the grace period."""
+        """True if publications may be routed here: once the PRT is complete, or after the grace period."""
         return self.recovery is None or self.recovery.grace_passed or self.prt_is_complete
 
     def civ_of(self, *clusters: int) -> ClusterIndexVector:
-        """Make a CIV with the bits of ``clusters`` set."""
+        """Return a CIV with the bits of ``clusters`` set."""
         return ClusterIndexVector.of(clusters, self.neighbourhood.clusters)
 
     def mint_version(self) -> Version:
-        """Date a CIV update: later than every update that this broker sent before (D4)."""
+        """Return the version of a CIV update: later than every update that this broker sent before (D4)."""
         self.next_version += 1
         return Version(self.incarnation, self.next_version)
 

@@ -1,7 +1,7 @@
 """The subscription broadcast process (paper sections 7 and 8, Alg. 2).
 
-A subscription is known in the host cluster of its subscriber and nowhere else: it floods the cluster, which is a tree.
-On its way it sets the bits of the advertisements that it intersects, wherever the cluster meets their host regions.
+A subscription is known only in the host cluster of its subscriber: it floods the cluster, which is a tree. On its way
+it sets the bits of intersecting advertisements at each broker of the cluster that is in their host region.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from octopia.protocol.messages import CivSet, CivUnset, Subscribe, SubscribeRequ
 
 
 def subscribe_for_client(state: State, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:
-    """Name a local subscriber's subscription and spread it."""
+    """Mint an id for a local subscriber's subscription, and spread it."""
     subscription = state.mint_subscription()
     message = Subscribe(subscription, request.interest)
     _store_and_spread(state, subscriber, message)
@@ -29,7 +29,7 @@ def unsubscribe_for_client(state: State, subscriber: ClientId, subscription: Sub
 
 
 def on_subscribe(state: State, sender: BrokerId, message: Subscribe) -> None:
-    """Store a subscription of this cluster and pass it on; one that is known already is only confirmed again."""
+    """Store a subscription of this cluster and pass it on; a known one is only confirmed again."""
     if message.id in state.prt:
         confirming.confirm_again(state, sender, [message.id])
     else:
@@ -37,7 +37,7 @@ def on_subscribe(state: State, sender: BrokerId, message: Subscribe) -> None:
 
 
 def on_unsubscribe(state: State, sender: BrokerId, message: Unsubscribe) -> None:
-    """Forget a subscription of this cluster and pass that on, if it came from the sender."""
+    """Remove a subscription of this cluster and pass that on, if it came from the sender."""
     entry = state.prt.get(message.id)
     if entry is not None and entry.last_hop == sender:
         remove_and_spread(state, sender, message.id)
@@ -58,7 +58,7 @@ def _store_and_spread(state: State, last_hop: Peer, message: Subscribe) -> None:
 
 
 def remove_and_spread(state: State, last_hop: Peer, subscription: SubscriptionId) -> None:
-    """Forget a subscription, tell all primary neighbours but the hop it came from, and clear bits nobody needs."""
+    """Remove a subscription, tell all primary neighbours except its last hop, and clear bits that nobody needs."""
     removed = state.prt.remove(subscription)
     confirming.forget(state, subscription)
     for neighbour in _other_primary_neighbours(state, last_hop):
@@ -68,7 +68,7 @@ def remove_and_spread(state: State, last_hop: Peer, subscription: SubscriptionId
 
 
 def clear_unwanted_bits(state: State, entries: list[CltEntry]) -> None:
-    """Clear our bit of those entries that no subscription of this cluster intersects, and tell their host brokers."""
+    """Clear our bit of entries that no subscription of this cluster intersects, and tell their host brokers."""
     no_longer_wanted = [
         entry for entry in entries if state.cluster in entry.civ and not state.prt.any_intersecting(entry.offer)
     ]

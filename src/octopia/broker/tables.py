@@ -2,9 +2,9 @@
 
 - **Clt**, the Cluster Link Table: advertisements of publishers in this region, each with its CIV and last hop.
 - **Prt**, the Publication Routing Table: subscriptions of this cluster, each with its last hop.
-- The Link Status Table is read off the output queues (``LinkStatus``): it holds nothing that they do not know.
+- The Link Status Table is derived from the output queues (``LinkStatus``) and not stored.
 
-A table keeps what the paper stores; questions of content go to the matcher behind it.
+A table stores the entries of the paper; the matcher behind it answers questions about content.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from octopia.protocol.messages import Version
 class CltEntry:
     """An advertisement; ``civ`` is its advertisement_civ at the host broker, its subscription_civ elsewhere.
 
-    At the host broker, ``versions`` holds the version of the last update that each secondary broker sent, and
-    ``pending`` the secondary brokers that have not answered, or whose link was lost since: they count as 1 (D4). At a
-    secondary broker, ``sent`` is the version of the last update that it sent, and ``acked`` what the host broker is
-    known to hold.
+    At the host broker, ``versions`` holds the version of the last update from each secondary broker. ``pending`` holds
+    the secondary brokers that have not answered, or whose link was lost since: they count as 1 (D4). At a secondary
+    broker, ``sent`` is the version of its last update, and ``acked`` the last version that the host broker has
+    acknowledged.
     """
 
     id: AdvertisementId
@@ -45,12 +45,12 @@ class CltEntry:
 
     @property
     def is_hosted_here(self) -> bool:
-        """Whether the publisher is a client of this broker."""
+        """True if the publisher is a client of this broker."""
         return isinstance(self.last_hop, ClientId)
 
     @property
     def routing_civ(self) -> ClusterIndexVector:
-        """The clusters that publications go to: a needless copy is a cost, a missing one is a loss (D4)."""
+        """The clusters that publications go to, pending ones too: a needless copy is cheaper than a loss (D4)."""
         civ = self.civ
         for secondary in self.pending:
             civ = civ.with_bit(secondary.cluster)
@@ -58,7 +58,7 @@ class CltEntry:
 
     @property
     def awaits_ack(self) -> bool:
-        """Whether the host broker is not known to hold what this secondary broker sent last."""
+        """True if the host broker has not acknowledged the last update of this secondary broker."""
         return self.sent is not None and (self.acked is None or self.acked < self.sent)
 
 
@@ -84,14 +84,14 @@ class Clt:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[CltEntry]:
-        """Yield the entries in the order in which they came."""
+        """Yield the entries in order of insertion."""
         return iter(self._entries.values())
 
     def __contains__(self, advertisement: AdvertisementId) -> bool:
         return advertisement in self._entries
 
     def get(self, advertisement: AdvertisementId) -> CltEntry | None:
-        """Return an entry, or None if the advertisement is not (or no longer) known."""
+        """Return an entry, or None if the advertisement is unknown."""
         return self._entries.get(advertisement)
 
     def add(self, entry: CltEntry) -> None:
@@ -129,7 +129,7 @@ class Prt:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[PrtEntry]:
-        """Yield the entries in the order in which they came."""
+        """Yield the entries in order of insertion."""
         return iter(self._entries.values())
 
     def __contains__(self, subscription: SubscriptionId) -> bool:
@@ -139,7 +139,7 @@ class Prt:
         return self._entries[subscription]
 
     def get(self, subscription: SubscriptionId) -> PrtEntry | None:
-        """Return an entry, or None if the subscription is not (or no longer) known."""
+        """Return an entry, or None if the subscription is unknown."""
         return self._entries.get(subscription)
 
     def add(self, entry: PrtEntry) -> None:
@@ -153,13 +153,13 @@ class Prt:
         return self._entries.pop(subscription)
 
     def named(self, numbers: Sequence[int]) -> tuple[SubscriptionId, ...]:
-        """Return the subscriptions that a match names by their numbers; for the same numbers mostly the same tuple."""
+        """Return the subscriptions of the numbers in a match; equal numbers mostly give the same tuple object."""
         return self._numbered.all(numbers)
 
     def match_many(self, publications: list[Publication]) -> list[Match]:
-        """Return, for each publication, the links and the local subscriptions that want it, these in any order."""
+        """Return, for each publication, the links and the local subscriptions that want it; the latter in any order."""
         return self._matcher.match_many(publications)
 
     def any_intersecting(self, offer: Disjunction) -> bool:
-        """Tell whether some subscription of this cluster intersects ``offer``."""
+        """Return whether a subscription of this cluster intersects ``offer``."""
         return self._matcher.any_intersecting(offer)

@@ -3,28 +3,27 @@
 Theory of operation
 -------------------
 
-A link is carried by one connection after another; a connection may break at any time, and loses what was on its way.
-The session makes of them a link that carries every message once and in order, for as long as both ends live.
+A link uses one connection after another. A connection may break at any time, and loses whatever is in flight. The
+session turns them into a link that carries every message once and in order, as long as both ends live.
 
 - *Sequence.* A message gets the next number when it is first written, and is kept until it is acknowledged. Control
-  and data share one sequence, so that order on the wire is order.
-- *Acceptance.* A frame is accepted if it carries the number that is due, and handed to the broker at once, whose
-  input outlives the connection. Earlier numbers are duplicates, later ones came out of order: both are ignored. All
-  frames up to the last accepted one are acknowledged together.
+  and data share one sequence, so the order on the wire is the order of messages.
+- *Acceptance.* A frame is accepted if its number is the next one. It is handed to the broker at once, whose input
+  outlives the connection. Frames with earlier numbers are duplicates, frames with later numbers are out of order: both
+  are ignored. One acknowledgement covers all frames up to the last accepted one.
 - *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
-  may take it below zero. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
-  its window. They are restated with every acknowledgement and in every greeting, so that none is ever lost. Control
-  is exempt.
-- *Reconnecting.* Both ends greet with their incarnation, the incarnation of the other that they knew, and the last
+  may exceed the grant. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
+  its window. Every acknowledgement and every greeting repeats them, so none is ever lost. Control needs no credit.
+- *Reconnecting.* Both ends greet with their incarnation, the incarnation of the other end that they know, and the last
   number they accepted. If both remember each other, everything after that number is written again. An end that is not
-  remembered begins a new sequence. What it had written and not got acknowledged is dropped and counted, since the other
-  may have passed it on before it forgot. A session that fences refuses a greeting from an older incarnation than the
-  last: of two that use one name, the newer one wins.
-- *Silence.* Who has nothing to say for a while repeats the last acknowledgement; whoever hears nothing for longer
-  takes the connection for broken. Where frames can vanish without the connection breaking, what is not acknowledged
-  in time is written again.
+  remembered starts a new sequence. Its written but unacknowledged data is dropped and counted, since the other end may
+  have passed it on before it forgot. A session that fences refuses a greeting from an older incarnation than the last:
+  of two ends with the same name, the newer one wins.
+- *Silence.* An idle end repeats its last acknowledgement. An end that hears nothing for longer treats the connection
+  as broken. Where frames can be lost without a broken connection, unacknowledged frames are written again after a
+  timeout.
 
-The session reads no clock and holds no socket: time comes with every input, items to be written are drained.
+The session reads no clock and holds no socket: each input carries the time, and items to write are drained.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class LinkSettings:
 
 
 class Status(enum.Enum):
-    """Where a session stands: without a connection, greeting over a new one, or carrying."""
+    """The status of a session: no connection, greeting over a new one, or up."""
 
     DOWN = "down"
     GREETING = "greeting"
@@ -86,14 +85,14 @@ class Session:
         self._settings = settings
         self.status = Status.DOWN
         self.dropped_unacknowledged = 0
-        # What this end sends.
+        # Output.
         self._next_sequence = 1
         self._kept: deque[Frame] = deque()
         self._sent_bytes: dict[int, int] = {}
         self._grant = Grant(0, 0, ())
         self._granted_bytes: dict[int, int] = {}
         self._exhausted = 0
-        # What this end receives.
+        # Input.
         self._peer_incarnation = 0
         self._accepted = 0
         self._unplaced: dict[int, deque[int]] = {}
@@ -101,7 +100,7 @@ class Session:
         self._grants = 1
         self._outlived: dict[int, int] = {}
         self._accepts_data = True
-        # What is due.
+        # Writes and their times.
         self._outbox: list[Item] = []
         self._ack_is_due = False
         self._last_written_ms = 0.0
@@ -111,13 +110,13 @@ class Session:
     # The connection.
 
     def connected(self, now_ms: float) -> None:
-        """Greet over a new connection; an older one is forgotten."""
+        """Greet over a new connection; an older one is dropped."""
         self.status = Status.GREETING
         self._last_heard_ms = now_ms
         self._outbox = [self._hello(is_answer=False)]
 
     def disconnected(self) -> bool:
-        """Forget the connection, and tell whether the link was up."""
+        """Drop the connection, and return whether the link was up."""
         was_up = self.status is Status.UP
         self.status = Status.DOWN
         self._outbox = []
@@ -125,12 +124,12 @@ class Session:
         return was_up
 
     def receive(self, items: Sequence[Item], now_ms: float) -> Outcome:
-        """Take what came over the connection."""
+        """Handle items that arrived over the connection."""
         outcome = Outcome()
         if self.status is Status.DOWN:
             return outcome
         self._last_heard_ms = now_ms
-        # Frames come in their thousands, so they are asked for first, and without the cost of ``match``.
+        # Frames arrive in thousands, so they are tested first, and without the cost of ``match``.
         for item in items:
             if type(item) is Frame:
                 if self.status is Status.UP:
@@ -144,21 +143,21 @@ class Session:
                     break
                 self._on_hello(item, now_ms)
                 outcome.came_up = True
-            # Before the greeting everything else is ignored; it will be written again.
+            # Before the greeting, everything else is ignored; it will be written again.
         return outcome
 
-    # What the broker wants to send, and has done with what it got.
+    # Messages and credit.
 
     @property
     def classes(self) -> int:
-        """The data classes that may be written now, as the mask that a broker's ``take`` wants."""
+        """The data classes that may be written now, as a mask for the broker's ``take``."""
         if self.status is not Status.UP or not self._grant.window_bytes:
             return CONTROL_ONLY
         return ALL_CLASSES & ~self._exhausted
 
     @property
     def is_up(self) -> bool:
-        """Whether messages can be written."""
+        """True if messages can be written."""
         return self.status is Status.UP
 
     def send(self, message: Message, now_ms: float) -> None:
@@ -183,7 +182,7 @@ class Session:
             sizes = self._unplaced.get(traffic_class) or deque()
             if len(sizes) < frames - outlived:
                 raise InvariantBroken(
-                    f"{frames} frames of class {traffic_class} were placed, but {len(sizes)} accepted"
+                    f"{frames} frames of class {traffic_class} were placed, but only {len(sizes)} were accepted"
                 )
             size = sum([sizes.popleft() for _ in range(frames - outlived)])
             self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
@@ -191,16 +190,16 @@ class Session:
         self._ack_is_due = True
 
     def accept_data(self, accepts: bool) -> None:
-        """Open or close the window: a broker that is not ready for publications grants no credit."""
+        """Open or close the window; a broker that is not ready for publications grants no credit."""
         if accepts != self._accepts_data:
             self._accepts_data = accepts
             self._grants += 1
             self._ack_is_due = True
 
-    # What is to be written, and when.
+    # Writes and deadlines.
 
     def drain(self, now_ms: float, *, acknowledge: bool = True) -> list[Item]:
-        """Remove and return what is to be written now, with an acknowledgement if one is due and wanted."""
+        """Remove and return the items to write now, with an acknowledgement if one is due and wanted."""
         if acknowledge and self._ack_is_due and self.status is Status.UP:
             self._outbox.append(Ack(self._accepted, self._own_grant()))
             self._ack_is_due = False
@@ -211,7 +210,7 @@ class Session:
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When ``wake`` must be called at the latest, or None."""
+        """The time by which ``wake`` must be called, or None."""
         if self.status is Status.DOWN:
             return None
         due = [self._last_heard_ms + self._settings.suspicion_ms]
@@ -223,22 +222,22 @@ class Session:
 
     @property
     def awaits_acknowledgement(self) -> bool:
-        """Whether something was written that the other end is not known to have."""
+        """True if a written message is not acknowledged yet."""
         return bool(self._kept)
 
     @property
     def last_sequence(self) -> int:
-        """The number of the last message that was written; numbers begin anew when the other end lost its memory."""
+        """The number of the last written message; numbering restarts when the other end loses its state."""
         return self._next_sequence - 1
 
     @property
     def acknowledged(self) -> int:
-        """The number up to which the other end is known to have everything."""
+        """The number of the last frame that the other end has acknowledged."""
         return self._kept[0].sequence - 1 if self._kept else self._next_sequence - 1
 
     @property
     def accepted(self) -> int:
-        """The number of the last frame that was accepted."""
+        """The number of the last accepted frame."""
         return self._accepted
 
     @property
@@ -253,11 +252,11 @@ class Session:
 
     @property
     def peer_incarnation(self) -> int:
-        """The incarnation of the other end, 0 before the first greeting; it changes if that lost its memory."""
+        """The incarnation of the other end, 0 before the first greeting; it changes if that end loses its state."""
         return self._peer_incarnation
 
     def wake(self, now_ms: float) -> bool:
-        """Do what is due; return False if the other end was silent for too long: the connection must be given up."""
+        """Do what is due; return False if the other end was silent for too long and the connection must be closed."""
         if self.status is Status.DOWN:
             return True
         if now_ms >= self._last_heard_ms + self._settings.suspicion_ms:
@@ -271,7 +270,7 @@ class Session:
                 self._last_progress_ms = now_ms
         return True
 
-    # How items are handled.
+    # Handling of items.
 
     def _on_hello(self, hello: Hello, now_ms: float) -> None:
         if hello.incarnation != self._peer_incarnation:
@@ -281,12 +280,12 @@ class Session:
         elif hello.knows_incarnation == self._incarnation:
             self._acknowledge(hello.accepted)
         elif hello.knows_incarnation:
-            # Its memory of us was replaced by that of another who used our name. It expects a new sequence.
+            # Another session with our name has replaced us in its memory. It expects a new sequence.
             self._forget_sent()
-        # Otherwise it has never heard of us, so it has accepted nothing, and everything is still kept.
+        # Otherwise it has never known us, so it has accepted nothing, and everything is still kept.
         self._take_grant(hello.grant)
         if self.status is Status.UP and not hello.is_answer:
-            # The other end began anew over a connection that we took for sound: greet again.
+            # The other end restarted over a connection that we considered sound: greet again.
             self._outbox = [self._hello(is_answer=True)]
         self.status = Status.UP
         self._outbox.extend(self._kept)
@@ -315,7 +314,7 @@ class Session:
         return len(self._kept) < before
 
     def _forget_sent(self) -> None:
-        """Start a new sequence; what the other end may or may not have passed on is dropped."""
+        """Start a new sequence; drop frames that the other end may or may not have passed on."""
         self.dropped_unacknowledged += sum(frame.message.traffic_class != CONTROL for frame in self._kept)
         self._kept.clear()
         self._next_sequence = 1

@@ -1,4 +1,4 @@
-"""The cluster index vector (paper section 8): one bit a cluster.
+"""The cluster index vector (paper section 8): one bit per cluster.
 
 It has three contexts, and three names in this package: ``advertisement_civ`` at the host broker of a publisher,
 ``subscription_civ`` at the secondary brokers of its region, and ``publication_civ`` in the header of a publication that
@@ -13,14 +13,14 @@ import msgspec
 
 
 class ClusterIndexVector(msgspec.Struct, frozen=True, gc=False):
-    """An immutable set of clusters out of ``clusters`` many, printed with cluster 0 rightmost."""
+    """An immutable set of clusters, of ``clusters`` in total, printed with cluster 0 rightmost."""
 
     bits: int
     clusters: int
 
     @classmethod
     def of(cls, members: Iterable[int], clusters: int) -> ClusterIndexVector:
-        """Make the vector whose set bits are ``members``."""
+        """Return the vector whose set bits are ``members``."""
         bits = 0
         for member in members:
             bits |= 1 << member

@@ -1,4 +1,4 @@
-"""The first and the last frame of a connection: who the ends are, and why a connection is closed."""
+"""The first and the last frame of a connection: the identity of each end, and the reason for closing."""
 
 from __future__ import annotations
 

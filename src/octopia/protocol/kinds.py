@@ -1,4 +1,4 @@
-"""The kinds of message between brokers, whatever kind of broker sends them."""
+"""The kinds of message between brokers, for any kind of broker."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class MessageKind(enum.StrEnum):
     CONFIRMATION = "confirmation"
     SYNC = "sync"
 
-    # Kinds are counted with every message, and the hash that enums have is a function in Python.
+    # Kinds are counted with every message, and the default hash of enums is a Python function.
     __hash__ = str.__hash__

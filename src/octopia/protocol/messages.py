@@ -4,7 +4,7 @@ Messages are immutable values, so one object may wait in several queues. Every m
 size in bytes: control messages have the class ``CONTROL`` and need no credit, data messages carry a publication.
 ``MessageKind`` counts messages between brokers in the paper's terms.
 
-A client names its advertisements and subscriptions by *handles* that it chooses, so it can go on before it is answered.
+A client names its advertisements and subscriptions by *handles* that it chooses, so it need not wait for an answer.
 The host broker mints the ids that brokers use.
 
 Frequent messages are declared with ``gc=False``: a message is never part of a cycle, so the garbage collector can skip
@@ -65,7 +65,7 @@ class Copy(NeighbourMessage, Protocol):
 
     @property
     def published_ms(self) -> float:
-        """When its publisher sent it."""
+        """The time at which the publisher sent it."""
 
 
 class Control(msgspec.Struct, frozen=True, tag=True):
@@ -86,7 +86,7 @@ class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 class Advertise(Control, frozen=True):
-    """Tell the brokers of the host region what a publisher will send."""
+    """An advertisement, sent to the brokers of the host region."""
 
     kind: ClassVar[MessageKind] = MessageKind.ADVERTISEMENT
     id: AdvertisementId
@@ -94,14 +94,14 @@ class Advertise(Control, frozen=True):
 
 
 class Unadvertise(Control, frozen=True):
-    """Withdraw an advertisement."""
+    """The withdrawal of an advertisement."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNADVERTISEMENT
     id: AdvertisementId
 
 
 class Subscribe(Control, frozen=True, gc=False):
-    """Tell the brokers of the host cluster what a subscriber wants."""
+    """A subscription, sent to the brokers of the host cluster."""
 
     kind: ClassVar[MessageKind] = MessageKind.SUBSCRIPTION
     id: SubscriptionId
@@ -109,14 +109,14 @@ class Subscribe(Control, frozen=True, gc=False):
 
 
 class Unsubscribe(Control, frozen=True):
-    """Withdraw a subscription."""
+    """The withdrawal of a subscription."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNSUBSCRIPTION
     id: SubscriptionId
 
 
 class CivSet(Control, frozen=True):
-    """Tell the host broker that the sender's cluster now wants these advertisements (D3)."""
+    """A notice to the host broker: the sender's cluster now wants these advertisements (D3)."""
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_SET
     advertisements: tuple[AdvertisementId, ...]
@@ -124,7 +124,7 @@ class CivSet(Control, frozen=True):
 
 
 class CivUnset(Control, frozen=True):
-    """Tell the host broker that the sender's cluster no longer wants these advertisements (D3)."""
+    """A notice to the host broker: the sender's cluster no longer wants these advertisements (D3)."""
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_UNSET
     advertisements: tuple[AdvertisementId, ...]
@@ -146,7 +146,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
 
     @property
     def traffic_class(self) -> int:
-        """The number of clusters left to reach, which orders queues so that no ring of them can wait for itself."""
+        """The number of clusters left to reach; it orders queues so that they cannot wait for each other in a cycle."""
         return len(self.publication_civ) if self.publication_civ is not None else 0
 
     @property
@@ -159,7 +159,7 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CivNone(Control, frozen=True):
-    """Answer advertisements that the sender's cluster does not want; one that it wants is answered by CivSet."""
+    """The answer to advertisements that the sender's cluster does not want; others are answered with CivSet."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
     advertisements: tuple[AdvertisementId, ...]
@@ -167,27 +167,27 @@ class CivNone(Control, frozen=True):
 
 
 class CivAck(Control, frozen=True):
-    """Tell a secondary broker which version of its bits the host broker now holds, advertisement by advertisement."""
+    """The versions of a secondary broker's bits that the host broker now holds, by advertisement."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
     stored: tuple[tuple[AdvertisementId, Version], ...]
 
 
 class Confirm(Control, frozen=True):
-    """Tell the hop that subscriptions came from that they are in force here and beyond."""
+    """A confirmation to the last hop: these subscriptions are in force here and beyond."""
 
     kind: ClassVar[MessageKind] = MessageKind.CONFIRMATION
     subscriptions: tuple[SubscriptionId, ...]
 
 
-# Between brokers: the exchange when a link comes up.
+# Between brokers: the exchange at link up.
 
 
 class SubscriptionDigest(Control, frozen=True):
     """Over an aLink: all subscriptions that the receiver should know from the sender.
 
-    ``unconfirmed`` are those whose confirmation the sender still waits for. Only a ``complete`` digest says that what
-    it does not name is gone.
+    ``unconfirmed`` are those whose confirmation the sender still waits for. The receiver removes subscriptions missing
+    from the digest only if it is ``complete``.
     """
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
@@ -204,7 +204,7 @@ class AdvertisementDigest(Control, frozen=True):
 
 
 class CivState(Control, frozen=True):
-    """Over an iLink, in answer to a digest: the sender's bit of every advertisement that both sides know."""
+    """Over an iLink, in answer to a digest: the sender's bit for every advertisement that both sides know."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     wanted: tuple[AdvertisementId, ...]
@@ -213,7 +213,7 @@ class CivState(Control, frozen=True):
 
 
 class Fetch(Control, frozen=True):
-    """Ask for what a digest named and the sender does not have; it comes as Subscribe and Advertise messages."""
+    """A request for entries of a digest that the sender lacks, answered with Subscribe and Advertise messages."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     subscriptions: tuple[SubscriptionId, ...] = ()
@@ -232,9 +232,9 @@ BrokerMessage: TypeAlias = (
 
 
 class AdvertiseRequest(Control, frozen=True):
-    """A publisher says what it will send; ``ordered`` asks for static paths, which keep its order.
+    """A publisher's request to advertise; ``ordered`` asks for static paths, which keep the order of its publications.
 
-    ``timeout_ms`` is how long it is ready to wait for the confirmation; 0 is for ever.
+    ``timeout_ms`` is the maximum wait for the confirmation, 0 for no limit.
     """
 
     handle: int
@@ -244,13 +244,13 @@ class AdvertiseRequest(Control, frozen=True):
 
 
 class UnadvertiseRequest(Control, frozen=True):
-    """A publisher withdraws what it advertised as ``handle``."""
+    """A publisher's request to withdraw the advertisement with its ``handle``."""
 
     handle: int
 
 
 class SubscribeRequest(Control, frozen=True):
-    """A subscriber says what it wants, and how long it is ready to wait for the confirmation; 0 is for ever."""
+    """A subscriber's request to subscribe; ``timeout_ms`` is the maximum wait for the confirmation, 0 for no limit."""
 
     handle: int
     interest: Disjunction
@@ -258,13 +258,13 @@ class SubscribeRequest(Control, frozen=True):
 
 
 class UnsubscribeRequest(Control, frozen=True):
-    """A subscriber withdraws what it subscribed to as ``handle``."""
+    """A subscriber's request to withdraw the subscription with its ``handle``."""
 
     handle: int
 
 
 class PublishRequest(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A publisher sends a publication; ``sequence`` is its own number for it."""
+    """A publisher's request to publish; ``sequence`` is its own number for the publication."""
 
     traffic_class: ClassVar[int] = 0
     sequence: int
@@ -288,7 +288,7 @@ ClientRequest: TypeAlias = (
 class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication for a client, naming all of its matching subscriptions by handle.
 
-    Clients grant no credit: a slow one is bounded by its queue. So this is data that travels in the control class.
+    Clients grant no credit: the queue of a slow one is bounded. So this is data that travels in the control class.
     """
 
     traffic_class: ClassVar[int] = CONTROL
@@ -305,7 +305,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Refused(Control, frozen=True):
-    """A request that was not carried out: ``request`` is its type, ``number`` its handle or sequence."""
+    """The refusal of a request: ``request`` is its type, ``number`` its handle or sequence."""
 
     request: str
     number: int
@@ -313,14 +313,14 @@ class Refused(Control, frozen=True):
 
 
 class Confirmed(Control, frozen=True):
-    """An advertisement or subscription that is in force everywhere it has to be (D5)."""
+    """The confirmation that an advertisement or subscription is in force everywhere it has to be (D5)."""
 
     request: str
     number: int
 
 
 class Unconfirmed(Control, frozen=True):
-    """A request that was not confirmed in time, with the brokers that are still missing; it stays in force."""
+    """A notice that a request was not confirmed in time, with the missing brokers; the request stays in force."""
 
     request: str
     number: int
@@ -328,19 +328,19 @@ class Unconfirmed(Control, frozen=True):
 
 
 class CutOff(Control, frozen=True):
-    """The last thing a client is told when it was too slow: how many deliveries it lost."""
+    """The last message to a client that was too slow: the number of deliveries it lost."""
 
     lost: int
 
 
 class Lost(Control, frozen=True):
-    """How many deliveries a client has missed here since it was last told, because it chose to drop the oldest."""
+    """The number of deliveries dropped since the last notice, to a client that chose to drop the oldest."""
 
     deliveries: int
 
 
 class Gap(Control, frozen=True):
-    """The broker began to admit publications before it knew all of its cluster again: some may have passed it by."""
+    """A notice that publications may be missing: the broker admitted some before it knew all of its cluster again."""
 
 
 ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap

@@ -1,7 +1,7 @@
-"""The message types that a frame can carry, by how they are encoded.
+"""The message types that a frame can carry, by their encoding.
 
-Control messages are encoded as tagged msgpack. A routing scheme other than OctopiA's has one more kind of data message;
-it registers that and its control messages when it is imported, so the wire format need not know it.
+Control messages are encoded as tagged msgpack. Another routing scheme has one more kind of data message. It registers
+that and its control messages on import, so the wire format need not know them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from octopia.ids import PublicationId
 from octopia.protocol.messages import BrokerMessage, ClientReply, ClientRequest, Deliver, Publish, PublishRequest
 
 DATA_TYPES: tuple[type, ...] = (Publish, PublishRequest, Deliver)
-"""The data messages that the wire format lays out itself."""
+"""The data messages that the wire format encodes itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OtherCopies:
-    """The data message of another routing scheme; its extra part is what OctopiA's copies do not have.
+    """The data message of another routing scheme; its extra part holds the fields that OctopiA's copies do not have.
 
     ``to_extra`` encodes that part; ``make`` builds a message from id, content, extra part, hop and time.
     """

@@ -74,7 +74,7 @@ class Overlay:
             self._addresses[broker] = await server.listen(ANYWHERE)
         for server in self._servers.values():
             server.start(self._addresses)
-        await self.wait_until(self.is_ready, f"the {len(self._servers)} brokers to be connected with each other")
+        await self.wait_until(self.is_ready, f"the {len(self._servers)} brokers to be connected to each other")
 
     async def stop(self) -> None:
         """Stop all brokers."""
@@ -106,18 +106,18 @@ class Overlay:
     # Faults, for tests.
 
     def crash(self, broker: str) -> None:
-        """Stop a broker at once; it loses all that it knows."""
+        """Stop a broker at once; it loses all its state."""
         self._servers.pop(self._overlay.scot.broker(broker)).kill()
 
     async def restart(self, broker: str) -> None:
-        """Start a crashed broker again, without memory, at its old address."""
+        """Restart a crashed broker without state, at its old address."""
         found = self._overlay.scot.broker(broker)
         server = self._make_server(found)
         await server.listen(self._addresses[found])
         server.start(self._addresses)
 
     def cut(self, one: str, other: str) -> None:
-        """Break the connection of a link; the brokers connect again."""
+        """Break the connection of a link; the brokers reconnect."""
         scot = self._overlay.scot
         connection = self._servers[scot.broker(one)].lines[scot.broker(other)].connection
         if connection is not None:
@@ -138,7 +138,7 @@ class Overlay:
         try:
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            raise Unavailable(f"waited {timeout:g} s for {what}; it did not happen") from None
+            raise Unavailable(f"timed out after {timeout:g} s, waiting for {what}") from None
         finally:
             self._waiters = [each for each in self._waiters if each[1] is not future]
 

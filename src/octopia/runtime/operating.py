@@ -1,6 +1,7 @@
-"""What operators ask of running brokers: reports, addresses, and the shape of links.
+"""Commands of operators to running brokers: reports, addresses, and the shape of links.
 
-An operator connects like a client and asks one thing after another. Brokers answer operators on their own machine only.
+An operator connects like a client and sends one command after another. Brokers accept operators from their own machine
+only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
 
 ANSWER_S = 5.0
-"""How long an operator waits for an answer."""
+"""The time limit for an answer to an operator."""
 
 
 class Desk:
@@ -42,7 +43,7 @@ class Desk:
         """Do nothing: answers are few."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Forget the operator, who leaves no trace."""
+        """Do nothing: brokers keep no state of operators."""
         self._server.forget_guest(connection)
 
 
@@ -70,16 +71,16 @@ def _throttle(server: BrokerServer, command: Command) -> Answer:
     peer = BrokerId.parse(command.broker) if command.broker else None
     if peer is None or peer not in server.lines:
         neighbours = ", ".join(map(str, server.lines))
-        return Answer(problem=f"{server.id} has no link to {command.broker or 'nobody'}, only to {neighbours}")
+        return Answer(problem=f"expected a neighbour of {server.id} ({neighbours}), got {command.broker or 'none'}")
     if (command.delay_ms or 0.0) >= DELAY_LIMIT_MS:
-        return Answer(problem=f"a delay must be below {DELAY_LIMIT_MS:g} ms: longer silence counts as a broken link")
+        return Answer(problem=f"expected a delay below {DELAY_LIMIT_MS:g} ms, after which a link counts as broken")
     server.set_shape(peer, LinkShape(command.rate, command.delay_ms))
     shape = server.lines[peer].shaper.shape
     return Answer({"from": str(server.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})
 
 
 def report_on(server: BrokerServer) -> dict[str, Any]:
-    """Say how a broker is doing."""
+    """Return the report of a broker."""
     broker = server.broker
     counters = broker.counters
     congested = {peer: status.congested for peer, status in broker.link_status_table(server.now_ms()).items()}
@@ -112,7 +113,7 @@ def is_connected(report: dict[str, Any]) -> bool:
 
 
 class _Asker:
-    """The operator's side: waits for one answer at a time."""
+    """The operator's side of a connection, which waits for one answer at a time."""
 
     def __init__(self) -> None:
         self.opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -134,11 +135,11 @@ class _Asker:
         self.reason = reason
         self.answers.put_nowait(None)
         if not self.opened.done():
-            self.opened.set_exception(reason or Unavailable("the connection was closed before anybody answered"))
+            self.opened.set_exception(reason or Unavailable("the connection was closed before the broker answered"))
 
 
 async def ask(address: Address, *commands: Command) -> list[dict[str, Any]]:
-    """Ask a broker some things, and return its reports."""
+    """Send commands to a broker, and return its reports."""
     loop, asker = asyncio.get_running_loop(), _Asker()
     try:
         _, connection = await loop.create_connection(lambda: Connection(asker), address.host, address.port)

@@ -1,7 +1,7 @@
-"""Processes that run brokers: one for some of them, or a parent with several workers for all of an overlay.
+"""Processes that run brokers: one process for some brokers, or a parent with several workers for a whole overlay.
 
-A parent imports everything, then forks its workers, which start at once. It hears of each how its brokers are doing,
-starts one anew that died, and lets all of them drain when it is told to stop.
+The parent imports everything and then forks its workers, so they start at once. It receives reports about their
+brokers, restarts workers that die, and lets all of them drain when it is stopped.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from octopia.transport.loop import run_loop
 log = logging.getLogger("octopia")
 
 REPORT_S = 0.5
-"""How often a worker says how its brokers are doing."""
+"""The interval of a worker's reports."""
 DRAIN_S = 10.0
-"""How long brokers may take to drain."""
+"""The time limit for brokers to drain."""
 STOP_S = 15.0
-"""How long a worker may take to drain and stop."""
+"""The time limit for a worker to drain and stop."""
 RESTARTS_MAX = 5
-"""How often a worker that dies is started anew."""
+"""The maximum number of restarts of a worker that dies."""
 
 
 async def run_brokers(
@@ -48,11 +48,11 @@ async def run_brokers(
     stop: asyncio.Event | None = None,
     together: Sequence[BrokerId] | None = None,
 ) -> int:
-    """Run some brokers of an overlay until this process is told to stop (SIGTERM, SIGINT); then drain.
+    """Run some brokers of an overlay until this process gets SIGTERM or SIGINT; then drain.
 
-    Return how many publications could not be passed on in time.
+    Return the number of publications that could not be passed on in time.
 
-    ``together`` are all brokers that will be told to stop at the same time; without it, those of this process.
+    ``together`` names all brokers that are stopped at the same time, by default those of this process.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -67,6 +67,9 @@ async def run_brokers(
         for server in servers:
             server.start()
         while not stop.is_set():
+            for server in servers:
+                if server.fenced:
+                    raise Unavailable(server.fenced)
             if on_reports is not None:
                 on_reports([report_on(server) for server in servers])
             with contextlib.suppress(TimeoutError):
@@ -81,7 +84,7 @@ async def run_brokers(
 
 @dataclasses.dataclass(slots=True)
 class _Worker:
-    """A process of the overlay, and what it said last."""
+    """A process of the overlay, and its last reports."""
 
     brokers: list[BrokerId]
     process: multiprocessing.process.BaseProcess
@@ -105,15 +108,11 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The processes, by number."""
+        """The process ids of the workers."""
         return [worker.process.pid or 0 for worker in self._workers]
 
-    def pid_of(self, broker: BrokerId) -> int:
-        """Return the process that runs a broker."""
-        return next(worker.process.pid or 0 for worker in self._workers if broker in worker.brokers)
-
     def poll(self) -> dict[str, dict[str, Any]]:
-        """Take in what workers said, start anew those that died, and return the last report of every broker."""
+        """Read the workers' reports, restart workers that died, and return the last report of every broker."""
         self._listen()
         for worker in self._workers:
             if not worker.process.is_alive():
@@ -121,12 +120,12 @@ class Workers:
         return {report["id"]: report for worker in self._workers for report in worker.reports}
 
     def is_ready(self) -> bool:
-        """Whether every broker is connected with all of its neighbours, and takes publications."""
+        """Return whether every broker is connected to all of its neighbours and accepts publications."""
         reports = self.poll()
         return len(reports) == len(self._overlay.scot.brokers) and all(map(is_connected, reports.values()))
 
     def stop(self) -> int:
-        """Let all workers drain and stop; return how many publications could not be passed on in time."""
+        """Let all workers drain and stop; return the number of publications that could not be passed on in time."""
         for worker in self._workers:
             if worker.process.is_alive():
                 worker.process.terminate()
@@ -135,7 +134,7 @@ class Workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
         late = [worker for worker in self._workers if worker.process.is_alive()]
         for worker in late:
-            log.warning("the process of %s did not stop in time, and was killed", ", ".join(map(str, worker.brokers)))
+            log.warning("the process of %s did not stop in time and was killed", ", ".join(map(str, worker.brokers)))
             worker.process.kill()
             worker.process.join()
         self._listen()
@@ -162,22 +161,22 @@ class Workers:
             worker.left = said
         else:
             worker.reports = said
-            worker.pipe.send(True)  # Only now will the worker send the next ones.
+            worker.pipe.send(True)  # Allow the worker to send the next reports.
 
     def _revive(self, worker: _Worker) -> None:
         if worker.problem:
             raise Unavailable(worker.problem)
         if worker.restarts >= RESTARTS_MAX:
             names = ", ".join(map(str, worker.brokers))
-            raise Unavailable(f"the process of {names} has died {worker.restarts + 1} times; it is not started again")
-        log.warning("the process of %s died; it is started again", ", ".join(map(str, worker.brokers)))
+            raise Unavailable(f"the process of {names} has died {worker.restarts + 1} times and is not restarted")
+        log.warning("the process of %s died and is restarted", ", ".join(map(str, worker.brokers)))
         revived = self._fork(worker.brokers)
         worker.process, worker.pipe, worker.reports = revived.process, revived.pipe, []
         worker.restarts += 1
 
 
 def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | None, pipe: Pipe) -> None:
-    """Run some brokers in a worker; the parent alone listens to the keyboard."""
+    """Run some brokers in a worker; only the parent handles SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
 
@@ -188,10 +187,10 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
         def tell(reports: list[dict[str, Any]]) -> None:
             nonlocal is_unread
             if os.getppid() != parent:
-                stop.set()  # nobody is there to stop us later
+                stop.set()  # The parent is gone and cannot stop this process later.
                 return
             with contextlib.suppress(OSError, EOFError):
-                # A parent that is busy with other things must not hold up brokers: a full pipe would.
+                # A busy parent must not block the brokers, as a full pipe would.
                 if not is_unread or (pipe.poll() and pipe.recv()):
                     pipe.send(reports)
                     is_unread = True

@@ -41,7 +41,8 @@ STOP_S = 1.0
 QUIET_S = 1.0
 """The time that a draining server waits for items on their way to it: neighbours may be busy, and hear of it late."""
 STARTING_S = 10.0
-"""The age up to which a server that is fenced takes a newer incarnation: its clock may have been set back."""
+"""The age up to which a neighbour that does not answer is no news, and a server that is fenced takes a newer
+incarnation: its clock may have been set back."""
 QUEUE_CAPACITY = 4096
 """The number of publications of a class that wait for a neighbour before senders have to wait."""
 
@@ -378,7 +379,9 @@ class BrokerServer:
         """Log why a neighbour cannot be reached, once per reason; it may just not be started yet."""
         if self._failures.get(peer) != problem:
             self._failures[peer] = problem
-            log.warning("%s cannot reach %s at %s: %s", self.id, peer, address, problem)
+            is_starting = self._loop.time() - self._started_s < STARTING_S
+            level = logging.INFO if is_starting else logging.WARNING
+            log.log(level, "%s cannot reach %s at %s: %s", self.id, peer, address, problem)
 
     async def _keep_dialling(self, peer: BrokerId, address: Address) -> None:
         """Keep a connection with a neighbour whenever that is possible."""

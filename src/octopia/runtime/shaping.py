@@ -1,8 +1,8 @@
-"""Links that are slow on purpose: a rate of publications, and a delay of everything.
+"""Shaped links: a limited rate of publications, and a delay of everything.
 
-A publication occupies a link with a rate for its share of a second before it is written; what waits for it stays in the
-broker's queue, where Eq. 3 sees it. Control messages are not held up by the rate. A delay holds back all that is
-written, in order.
+On a link with a rate, each publication occupies the link for its share of a second before it is written. Others wait in
+the broker's queue meanwhile, where Eq. 3 counts them. Control messages do not wait for the rate. A delay holds back
+everything that is written, in order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from octopia.overlay import LinkShape
 from octopia.protocol import Item
 
 MOST_BEHIND_S = 0.1
-"""How much a link may make up for when the process was late."""
+"""The maximum lag that a link may catch up on after the process was late."""
 
 
 class Shaper:
@@ -31,7 +31,7 @@ class Shaper:
         self._timer: asyncio.TimerHandle | None = None
 
     def set_shape(self, shape: LinkShape) -> None:
-        """Change the rate or the delay; None leaves it as it is, a rate of 0 lifts the limit."""
+        """Change the rate or the delay; None leaves it unchanged, a rate of 0 removes the limit."""
         if shape.rate is not None:
             self._interval_s = 1.0 / shape.rate if shape.rate else 0.0
             self._free_at = 0.0
@@ -45,31 +45,31 @@ class Shaper:
 
     @property
     def shape(self) -> LinkShape:
-        """The shape as of now."""
+        """The current shape."""
         rate = 1.0 / self._interval_s if self._interval_s else None
         return LinkShape(rate=rate, delay_ms=self._delay_s * 1000.0 or None)
 
     @property
     def has_rate(self) -> bool:
-        """Whether publications have to wait for the link."""
+        """True if publications have to wait for the link."""
         return bool(self._interval_s)
 
     def may_go(self) -> bool:
-        """Tell whether the link is free, and occupy it if so."""
+        """Return whether the link is free, and occupy it if so."""
         now = self._loop.time()
         if now < self._free_at:
             return False
-        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which gives no right to a burst.
+        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which does not allow a burst.
         self._free_at = (self._free_at if is_late else now) + self._interval_s
         return True
 
     @property
     def free_at(self) -> float:
-        """When the link is free again, by the clock of the event loop."""
+        """The time at which the link is free again, by the clock of the event loop."""
         return self._free_at
 
     def write(self, items: Sequence[Item]) -> None:
-        """Write items, after the delay if there is one."""
+        """Write items, after the delay if any."""
         if not self._delay_s and not self._held:
             self._write(items)
             return
@@ -78,7 +78,7 @@ class Shaper:
             self._timer = self._loop.call_at(self._held[0][0], self._release)
 
     def clear(self) -> None:
-        """Forget what is held back: its connection is gone."""
+        """Drop everything held back, since the connection is gone."""
         self._held.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,1 +1,1 @@
-"""The simulator: a whole overlay in virtual time, driving the broker that the network runs."""
+"""The simulator: a whole overlay in virtual time, driving the same broker as the network runtime."""

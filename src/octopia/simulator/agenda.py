@@ -1,7 +1,7 @@
-"""What is to happen, in virtual time.
+"""The event queue of virtual time.
 
-Events are totally ordered by time, priority and the sequence in which they were entered, so that a run never depends on
-anything else. Time is counted in whole nanoseconds: sums of delays are exact, and what should be simultaneous is.
+Events are totally ordered by time, priority and order of entry, so a run depends on nothing else. Time is counted in
+whole nanoseconds: sums of delays are exact, and simultaneous events stay simultaneous.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ NS_PER_MS = 1_000_000
 
 
 def to_ns(milliseconds: float) -> int:
-    """Convert a time from files and profiles into virtual time."""
+    """Convert a time from files and profiles to virtual time."""
     return round(milliseconds * NS_PER_MS)
 
 
 def just_after_ns(milliseconds: float) -> int:
-    """Convert a deadline into the first moment of virtual time that surely lies beyond it, however it was rounded."""
+    """Convert a deadline to the first moment of virtual time that is certainly after it, despite rounding."""
     return math.floor(milliseconds * NS_PER_MS) + 1
 
 
 class Priority(enum.IntEnum):
-    """Who goes first among simultaneous events: messages settle before links move on and people act."""
+    """The order of simultaneous events: messages settle before links and people act."""
 
     ARRIVAL = 0
     SERVICE = 1
@@ -36,9 +36,9 @@ class Priority(enum.IntEnum):
 
 
 class Agenda:
-    """A queue of actions, each with one argument, to be taken in order of time.
+    """A queue of actions, each with one argument, ordered by time.
 
-    What is entered as *background* happens if time comes to it, but nothing waits for it: heartbeats keep no run alive.
+    *Background* actions happen when their time comes, but nothing waits for them: heartbeats do not keep a run alive.
     """
 
     __slots__ = ("_entered", "_foreground", "_heap", "now_ns")
@@ -54,7 +54,7 @@ class Agenda:
 
     @property
     def foreground(self) -> int:
-        """How many events are still waited for."""
+        """The number of events that a run still waits for."""
         return self._foreground
 
     @property
@@ -71,7 +71,7 @@ class Agenda:
         *,
         background: bool = False,
     ) -> None:
-        """Plan an action; a time that has passed means now."""
+        """Plan an action; a time in the past means now."""
         self._entered += 1
         self._foreground += not background
         if time_ns < self.now_ns:
@@ -79,7 +79,7 @@ class Agenda:
         heapq.heappush(self._heap, (time_ns, priority, self._entered, background, action, argument))
 
     def step(self) -> None:
-        """Let the next event happen."""
+        """Run the next event."""
         self.now_ns, _, _, background, action, argument = heapq.heappop(self._heap)
         self._foreground -= not background
         action(argument)

@@ -1,9 +1,10 @@
-"""Did everybody get what they should? Judged from outside, by evaluating filters directly.
+"""Checks of all deliveries of a run, independent of routing.
 
-``Ledger`` writes down what clients did, and when things had settled in between. From that alone it knows who must have
-received a publication, and who may have: a request that was still on its way when a publication was made leaves both
-answers open. While a link is cut or a broker is down, publications stay under way; what was under way when a broker
-crashed may be lost, and only that. The ledger shares no code with routing.
+``Ledger`` records the actions of clients, and the moments when everything had settled. From that it computes which
+subscriptions must have received a publication, and which may have: a request that was still in progress when a
+publication was made allows both answers. While a link is cut or a broker is down, publications stay under way. A crash
+may lose what is under way then, and nothing else. The ledger evaluates filters directly and shares no code with
+routing.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from octopia.simulator.record import Hop, Recorder
 
 @dataclasses.dataclass(slots=True)
 class _Issued:
-    """An advertisement or subscription, with the times between which it was in force; times count settlings.
+    """An advertisement or subscription and the period in which it was in force; times count settled states.
 
-    A publication was under way from ``begin`` to ``end``: it may reach whoever wanted it at some time in between. It
-    must reach whoever wanted it all the time, or since a confirmation that came before it was made. Subscriptions at a
-    broker that crashed are out of force until they have been issued again.
+    A publication was under way from ``begin`` to ``end``. It may reach a subscription that was in force at any time in
+    between. It must reach one that was in force all the time, or since a confirmation before it was made. Subscriptions
+    at a crashed broker are out of force until they are issued again.
     """
 
     client: str
@@ -51,7 +52,7 @@ class _Issued:
 
 @dataclasses.dataclass(slots=True)
 class _Published:
-    """A publication, under way from one time to another; one that a crash may have swallowed need not arrive."""
+    """A publication, under way from ``begin`` to ``end``; one that a crash may have lost need not arrive."""
 
     client: str
     publication: Publication
@@ -63,7 +64,7 @@ class _Published:
 
 
 class Ledger:
-    """What clients did, in order."""
+    """The actions of clients, in order."""
 
     def __init__(self) -> None:
         self._time = 0
@@ -74,7 +75,7 @@ class Ledger:
         self._crashed: dict[object, None] = {}
 
     def settle(self) -> None:
-        """Note that everything before has had its effect, except over links that are cut and brokers that are down."""
+        """Record that everything so far has taken effect, except over cut links and at brokers that are down."""
         if not self._cuts and not self._crashed:
             for made in self._under_way:
                 made.end = self._time
@@ -82,22 +83,22 @@ class Ledger:
         self._time += 1
 
     def cut(self, link: object) -> None:
-        """Note that a link was cut."""
+        """Record that a link was cut."""
         self._cuts[link] = None
 
     def healed(self, link: object) -> None:
-        """Note that a link was mended."""
+        """Record that a link was healed."""
         self._cuts.pop(link, None)
 
     def crashed(self, broker: object, clients: list[str]) -> None:
-        """Note that a broker crashed with its clients' connections: what is under way may be lost."""
+        """Record that a broker and its clients' connections crashed: whatever is under way may be lost."""
         self._crashed[broker] = None
         for made in self._under_way:
             made.is_excused = True
         self._interrupt(clients)
 
     def restarted(self, broker: object, clients: list[str]) -> None:
-        """Note that a broker is there again."""
+        """Record that a broker was restarted."""
         self._crashed.pop(broker, None)
         self._interrupt(clients)
 
@@ -108,23 +109,23 @@ class Ledger:
                 issued.confirmed_ms = None
 
     def confirmed(self, name: str, now_ms: float) -> None:
-        """Note that a client learned that its subscription is in force."""
+        """Record that a subscription was confirmed to its client."""
         self._issued[name].confirmed_ms = now_ms
 
     def advertised(self, name: str, client: str, offer: Disjunction, now_ms: float) -> None:
-        """Note an advertisement."""
+        """Record an advertisement."""
         self._issued[name] = _Issued(client, offer, is_subscription=False, since=self._time, since_ms=now_ms)
 
     def subscribed(self, name: str, client: str, interest: Disjunction, now_ms: float) -> None:
-        """Note a subscription."""
+        """Record a subscription."""
         self._issued[name] = _Issued(client, interest, is_subscription=True, since=self._time, since_ms=now_ms)
 
     def unadvertised(self, name: str, client: str, now_ms: float) -> None:
-        """Note that a client withdrew an advertisement; what it does not have, it cannot withdraw."""
+        """Record the withdrawal of an advertisement; ignored if the client does not have it."""
         self._withdraw(name, client, now_ms, is_subscription=False)
 
     def unsubscribed(self, name: str, client: str, now_ms: float) -> None:
-        """Note that a client withdrew a subscription; what it does not have, it cannot withdraw."""
+        """Record the withdrawal of a subscription; ignored if the client does not have it."""
         self._withdraw(name, client, now_ms, is_subscription=True)
 
     def _withdraw(self, name: str, client: str, now_ms: float, *, is_subscription: bool) -> None:
@@ -136,23 +137,23 @@ class Ledger:
             issued.until_ms = now_ms
 
     def published(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
-        """Note a publication."""
+        """Record a publication."""
         made = _Published(client, publication, now_ms, self._time, made_while_down=bool(self._crashed))
         self._published[number] = made
         self._under_way.append(made)
 
     def failed(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
-        """Note a publication that its client could not even send."""
+        """Record a publication that its client could not send."""
         self._published[number] = _Published(client, publication, now_ms, self._time, self._time, is_excused=True)
 
     @property
     def under_way(self) -> int:
-        """How many publications are still under way, since a link is cut or a broker is down."""
+        """The number of publications still under way, because a link is cut or a broker is down."""
         return len(self._under_way)
 
     @property
     def attempted(self) -> int:
-        """How many publications were attempted."""
+        """The number of attempted publications."""
         return len(self._published)
 
     def publication(self, number: int) -> tuple[str, Publication]:
@@ -161,23 +162,23 @@ class Ledger:
         return made.client, made.publication
 
     def offers_at(self, number: int) -> list[tuple[str, Disjunction]]:
-        """Return what the publisher of a publication had advertised when it made it."""
+        """Return the publisher's advertisements at the time of a publication."""
         made = self._published[number]
         issued = self._issued.items()
         own = [(name, each) for name, each in issued if each.client == made.client and not each.is_subscription]
         return [(name, each.filter) for name, each in own if each.may_hold(made.begin, made.begin)]
 
     def subscriptions_at(self, number: int) -> list[tuple[str, Disjunction, bool]]:
-        """Return all subscriptions, and whether each was issued and not withdrawn when a publication was made."""
+        """Return all subscriptions, each with whether it was in force at the time of a publication."""
         made = self._published[number]
         issued = [(name, each) for name, each in self._issued.items() if each.is_subscription]
         return [(name, each.filter, each.was_issued_at(made.made_ms)) for name, each in issued]
 
     def complaints(self, recorder: Recorder, *, may_miss: bool = False, crashes_swallow: bool = False) -> list[str]:
-        """Return a sentence for every delivery that went wrong.
+        """Return a sentence for every wrong or missing delivery.
 
-        What is missing is wrong unless it ``may_miss``; if ``crashes_swallow``, so may what was made while some broker
-        was down, since it may have been written to it before that was noticed.
+        With ``may_miss``, missing deliveries are allowed. With ``crashes_swallow``, they are allowed for publications
+        made while a broker was down, which may have been written to it before the crash was noticed.
         """
         if crashes_swallow:
             for made in self._published.values():
@@ -191,7 +192,7 @@ class Ledger:
         offers = [each for each in own if conforms(each.filter, made.publication)]
         begin, end = made.begin, self._end(made)
         may_pass = any(each.may_hold(begin, begin) for each in offers)
-        # What is still under way, or was when a broker crashed, need not have arrived.
+        # A publication that is still under way, or was when a broker crashed, need not have arrived.
         is_certain = made.end is not None and not made.is_excused
         must_pass = is_certain and any(each.must_hold(begin, begin, made.made_ms) for each in offers)
         interested = [
@@ -211,7 +212,7 @@ class Ledger:
         for delivery in recorder.deliveries:
             received[delivery.publication].append(delivery.subscription)
             if self._issued[delivery.subscription].client != delivery.client:
-                yield f"publication {delivery.publication} reached {delivery.client} for somebody else's subscription"
+                yield f"publication {delivery.publication} reached {delivery.client} for another client's subscription"
         for number, names in received.items():
             must, may = self.expected(number)
             yield from _differences(number, names, [] if may_miss else must, may)
@@ -230,7 +231,7 @@ def _differences(number: int, received: list[str], must: list[str], may: list[st
 
 
 def journey_complaints(hops: list[Hop], scot: Scot) -> Iterator[str]:
-    """Yield a sentence for every loop, every cluster entered twice, and every journey that is too long."""
+    """Yield a sentence for every loop, every cluster entered twice, and every path that is too long."""
     journeys: dict[int, list[Hop]] = {}
     for hop in hops:
         if hop.publication is not None:
@@ -246,12 +247,12 @@ def _journey_complaints(number: int, journey: list[Hop], scot: Scot) -> Iterator
     for hop in journey:
         sender, receiver = BrokerId.parse(hop.sender), BrokerId.parse(hop.receiver)
         if hop.receiver in distance:
-            yield f"publication {number} came to {hop.receiver} twice, the second time from {hop.sender}"
+            yield f"publication {number} reached {hop.receiver} twice, the second time from {hop.sender}"
             continue
         distance[hop.receiver] = distance[hop.sender] + 1
         if distance[hop.receiver] > scot.hop_bound:
             yield f"publication {number} took {distance[hop.receiver]} hops to {hop.receiver}, more than allowed"
         if sender.cluster != receiver.cluster:
             if receiver.cluster in entered:
-                yield f"publication {number} entered cluster {receiver.cluster} at {hop.receiver} and before"
+                yield f"publication {number} entered cluster {receiver.cluster} twice, again at {hop.receiver}"
             entered[receiver.cluster] = hop.receiver

@@ -1,8 +1,8 @@
-"""Why a publication went where it went, and why somebody did not get it.
+"""Explanations of the path of a publication, and of missing deliveries.
 
-``explain_publication`` runs a scenario again, listens to every routing decision about one publication, and tells the
-story: at each broker, which subscription asked for which link, which bit stood for which cluster, which links were
-congested and which case was taken; at the end, who received it, and for everybody else the predicate that failed.
+``explain_publication`` runs a scenario again and records every routing decision about one publication. For each broker
+it prints the subscriptions behind each link, the bit of each cluster, the congested links and the case that was taken.
+At the end it prints the subscriptions that received the publication, and for all others the predicate that failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from octopia.simulator.run import Run, run_scenario
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """One broker's decision, with what its tables said at that moment."""
+    """The routing decision of one broker, with the relevant contents of its tables."""
 
     broker: BrokerId
     routed: Routed
@@ -33,25 +33,25 @@ class _Step:
 
 
 class _Listener:
-    """Keeps every routing decision of a run."""
+    """A recorder of every routing decision of a run."""
 
     def __init__(self) -> None:
         self.steps: dict[PublicationId, list[_Step]] = {}
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Keep a decision, and which subscriptions stood behind it."""
+        """Record a decision and the subscriptions behind it."""
         if isinstance(fact, Routed) and isinstance(broker, OctopiaBroker):
             self.steps.setdefault(fact.publication, []).append(_observe(broker, fact))
 
     def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Ignore what clients hear: the recorder keeps it."""
+        """Ignore replies to clients: the recorder keeps them."""
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Ignore deliveries."""
 
 
 def explain_publication(scenario: Scenario, number: int, seed: int | None = None) -> list[str]:
-    """Return the story of publication ``number`` (from 0) of a scenario, a line each."""
+    """Return the explanation of publication ``number`` (from 0) of a scenario, line by line."""
     listener = _Listener()
     run = run_scenario(scenario, seed=seed, detail=Detail.ALL, observers=[listener])
     attempted = run.ledger.attempted
@@ -64,7 +64,7 @@ def explain_publication(scenario: Scenario, number: int, seed: int | None = None
 
 
 def _observe(broker: OctopiaBroker, routed: Routed) -> _Step:
-    """Read from the tables which subscriptions asked for the links of a decision; routing has changed none of them."""
+    """Read from the tables which subscriptions are behind the links of a decision; routing changes no table."""
     wanted_by: dict[BrokerId, list[SubscriptionId]] = {}
     for entry in sorted(broker.state.prt, key=lambda entry: entry.id):
         if isinstance(entry.last_hop, BrokerId) and matches(entry.interest, routed.content):
@@ -85,14 +85,14 @@ def _opening(run: Run, number: int) -> Iterator[str]:
 
 
 def _offers(run: Run, number: int, publication: Publication) -> Iterator[str]:
-    """Say of each advertisement of a publisher why a publication does not conform to it, filter by filter."""
+    """Yield, for each advertisement of the publisher, why the publication does not conform to it, filter by filter."""
     for name, offer in run.ledger.offers_at(number):
         reasons = "; or ".join(", ".join(_objections(each, publication)) for each in offer.filters)
         yield f"    {name} ({format_filter(offer)}): {reasons or 'it allows nothing'}"
 
 
 def _objections(declared: Filter, publication: Publication) -> Iterator[str]:
-    """Say which attributes a filter does not declare, and which of its predicates fail on those that are carried."""
+    """Yield the attributes that a filter does not declare, and its predicates that fail on the others."""
     for attribute in publication.attributes:
         predicates = [each for each in declared.predicates if each.attribute == attribute]
         if not predicates:
@@ -128,7 +128,7 @@ def _targets(step: _Step) -> Iterator[str]:
 _CASES = {
     Case.ONE: "some target iLinks are free; the one with the shortest queue carries the rest",
     Case.TWO: "no target iLink is free; the free aLink with the shortest queue carries them",
-    Case.THREE: "nothing is free; the target iLink with the shortest queue is taken all the same",
+    Case.THREE: "everything is congested; the target iLink with the shortest queue carries the rest",
 }
 
 
@@ -168,9 +168,9 @@ def _ending(run: Run, number: int) -> Iterator[str]:
 
 
 def _why_not(run: Run, number: int) -> str:
-    """Say why a subscription that wants a publication did not get it."""
+    """Return why a matching subscription did not get a publication."""
     if any(refusal.publication == number for refusal in run.recorder.refused):
-        return "it wants it, but the publication was refused"
+        return "it matches, but the publication was refused"
     if run.ledger.under_way or run.losses():
-        return "it wants it, but the publication was lost or is still under way: something was down, or too slow"
-    return "it wants it, but it, or the advertisement, was still on its way to the brokers"
+        return "it matches, but the publication was lost or is still under way: something was down or too slow"
+    return "it matches, but the subscription or the advertisement had not reached all brokers yet"

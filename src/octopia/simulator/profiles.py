@@ -1,11 +1,11 @@
-"""What things cost in virtual time.
+"""Cost profiles: the time that links and brokers take in virtual time.
 
-A profile gives the time that links and brokers take. ``unit`` makes runs easy to follow: every link takes 1 ms,
-brokers take no time, bandwidth is unlimited. ``paper`` stands for the paper's testbed, 7 machines of 12 cores on one
-switch; its numbers are assumptions, and every run says so. A profile may also be a TOML file with the same keys.
+``unit`` makes runs easy to follow: every link takes 1 ms, brokers take no time, bandwidth is unlimited. ``paper``
+models the paper's testbed, 7 machines of 12 cores on one switch; its numbers are assumptions, and every run reports
+them. A profile may also be a TOML file with the same keys.
 
-A broker is one server: it handles one message at a time, and others wait. Matching costs time in proportion to the
-table that is searched, as a linear matcher would; so does the search for another path, where a broker searches its
+A broker is one server: it handles one message at a time, and others wait. The cost of matching is proportional to the
+size of the table, as for a linear matcher. So is the cost of a search for another path, in brokers that search their
 table for one.
 """
 
@@ -32,7 +32,7 @@ from octopia.tomlfile import read_toml
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Profile:
-    """Costs; the unit of each stands last in its name. A bandwidth of 0 is unlimited."""
+    """The costs of a profile; each name ends with its unit. A bandwidth of 0 is unlimited."""
 
     name: str
     description: str
@@ -52,7 +52,7 @@ class Profile:
 
     @property
     def brokers_take_time(self) -> bool:
-        """Whether handling a message takes time at all."""
+        """True if handling a message takes any time."""
         matching = (self.match_us, self.match_per_subscription_us, self.intersect_per_entry_us)
         return any((self.message_us, *matching, self.select_us, self.search_per_entry_us))
 
@@ -81,7 +81,7 @@ class Profile:
         return message.size_bytes * 8 / self.bandwidth_mbit_s if self.bandwidth_mbit_s else 0.0
 
     def assumptions(self) -> dict[str, str | float]:
-        """Return what a run under this profile assumes: every cost that is not zero."""
+        """Return the assumptions of this profile: every cost that is not zero."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value}
 
 
@@ -93,8 +93,8 @@ UNIT = Profile(
     client_delay_ms=1.0,
 )
 
-# What it takes to send a publication is inferred from the paper: of bursts of 50,000 publications it says that during
-# 157 s nothing tended to normal, so that a link carried no more than 318 a second. All other costs are guesses.
+# The cost of sending a publication is inferred from the paper: of bursts of 50,000 publications it says that nothing
+# tended to normal during 157 s, so a link carried at most 318 per second. All other costs are guesses.
 PAPER = Profile(
     "paper",
     "assumed costs of the paper's testbed: 7 machines of 12 cores on one switch, a Java broker that matches linearly",
@@ -142,7 +142,7 @@ def _read_profile(path: Path) -> Profile:
 
 
 def write_profile(profile: Profile, folder: Path) -> Path:
-    """Write a profile as a file that runs can name."""
+    """Write a profile to a file that runs can name."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{profile.name}.toml"
     costs = profile.assumptions().items()

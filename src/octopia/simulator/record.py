@@ -1,8 +1,8 @@
-"""What a run leaves behind: deliveries, hops, refusals, and the trace.
+"""The records of a run: deliveries, hops, refusals, and the trace.
 
-Two observers of a world live here. ``Recorder`` gathers what the results of a run are made of; ``Tracer`` writes the
-rows of the trace. Both speak the scenario's language: publications are numbers, subscriptions have the names that
-people gave them. ``Names`` translates.
+This module has two observers of a world. ``Recorder`` collects the results of a run; ``Tracer`` writes the rows of the
+trace. Both use the scenario's names: publications are numbers, subscriptions have the names from the file. ``Names``
+translates.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from octopia.trace import Deliveries, Row, TraceSink
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
 
 _TOLD = 65_536
-"""Of how many sets of subscriptions, of all brokers, the names are kept."""
+"""The maximum number of sets of subscriptions, over all brokers, whose names are cached."""
 
 
 class Names:
-    """What brokers call by ids and handles, in the words of the scenario."""
+    """The scenario's names for the ids and handles of brokers."""
 
     def __init__(self) -> None:
         self._publications: dict[PublicationId, int] = {}
@@ -38,15 +38,15 @@ class Names:
         self._told: Kept[tuple[SubscriptionId, ...], tuple[tuple[str, ...], tuple[str, ...]]] = Kept(_TOLD)
 
     def name(self, client: str, handle: int, text: str) -> None:
-        """Remember what a client's handle stands for."""
+        """Store the name of a client's handle."""
         self._issued[client, handle] = text
 
     def issued(self, client: str, handle: int) -> str:
-        """Return what a client's handle stands for."""
+        """Return the name of a client's handle."""
         return self._issued[client, handle]
 
     def learn(self, client: ClientId, named: MessageId, number: int) -> None:
-        """Remember the id that a broker gave to what a client calls ``number``: its handle or its sequence."""
+        """Store the id that a broker gave to a client's ``number``, its handle or its sequence."""
         if isinstance(named, PublicationId):
             self._publications[named] = number
         else:
@@ -54,11 +54,11 @@ class Names:
             self._owners[named] = client.name
 
     def known_as(self, named: AdvertisementId | SubscriptionId) -> str:
-        """Return the scenario's name of an advertisement or subscription."""
+        """Return the scenario's name for an advertisement or subscription."""
         return self._by_id[named]
 
     def subscriptions(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the clients of some subscriptions, and what these are called in the scenario."""
+        """Return the clients of the subscriptions, and the scenario's names for them."""
         return self._told.of(named, self._tell)
 
     def _tell(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -71,7 +71,7 @@ class Names:
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """A publication that reached a client for one of its subscriptions; ``path`` runs from host to deliverer."""
+    """A publication delivered to a client for one of its subscriptions; ``path`` runs from host to deliverer."""
 
     publication: int
     client: str
@@ -91,7 +91,7 @@ class Hop(msgspec.Struct, frozen=True, rename={"sender": "from", "receiver": "to
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A request that a broker did not carry out; ``publication`` is None unless it was one."""
+    """A refused request; ``publication`` is None for other requests."""
 
     publication: int | None
     client: str
@@ -100,9 +100,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(slots=True)
 class Recorder:
-    """Gathers deliveries, hops and refusals; paths are known if the brokers tell of hops.
+    """A collector of deliveries, hops and refusals; paths are known if brokers trace hops.
 
-    One that does not ``keep`` them, since they are too many, only learns the names of things.
+    Without ``keep``, for very large runs, it only learns names.
     """
 
     names: Names
@@ -113,7 +113,7 @@ class Recorder:
     _came_from: dict[tuple[PublicationId, BrokerId, int], BrokerId] = dataclasses.field(default_factory=dict)
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Note hops, and where publications came from."""
+        """Record hops and the origin of publications."""
         if isinstance(fact, Routed):
             return
         if fact.event is Event.SEND:
@@ -126,7 +126,7 @@ class Recorder:
                 self._came_from[fact.message_id, broker.id, fact.hop or 0] = fact.peer
 
     def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Note deliveries and refusals."""
+        """Record deliveries and refusals."""
         match reply:
             case Deliver():
                 if not self.keep:
@@ -140,13 +140,13 @@ class Recorder:
             case Refused():
                 self.refused.append(self._refusal(client, reply))
             case CutOff():
-                reason = f"it was cut off, since it was too slow: {reply.lost} deliveries were lost"
+                reason = f"it was too slow and was cut off: {reply.lost} deliveries were lost"
                 self.refused.append(Refusal(None, client, reason))
             case _:
                 pass
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
-        """Keep nothing: who has brokers deliver together wants no results in memory."""
+        """Do nothing: runs in which brokers deliver to all clients at once keep no results in memory."""
 
     def _refusal(self, client: str, reply: Refused) -> Refusal:
         if reply.request == MessageKind.PUBLICATION:
@@ -159,7 +159,7 @@ class Recorder:
         return Hop(str(fact.kind), publication, str(broker), str(fact.peer), civ)
 
     def _path(self, delivery: Deliver, deliverer: BrokerId) -> tuple[str, ...]:
-        """Go back hop by hop: a copy that came round in a loop has more hops behind it than one that did not."""
+        """Return the path, hop by hop from the end: a copy that came round in a loop has a higher hop count."""
         path = [deliverer]
         for hop in range(delivery.hop, 0, -1):
             previous = self._came_from.get((delivery.id, path[-1], hop))
@@ -171,9 +171,10 @@ class Recorder:
 
 @dataclasses.dataclass(slots=True)
 class Tracer:
-    """Turns facts into rows of the trace. In virtual time, matching and path selection take what the profile says.
+    """A writer of trace rows. In virtual time, matching and path selection take the time that the profile says.
 
-    A trace ``for_audit`` tells at any level what clients issued, and ends with totals: all that an audit needs.
+    A trace ``for_audit`` records all requests of clients at any level, and ends with totals: everything that an audit
+    needs.
     """
 
     names: Names
@@ -185,11 +186,11 @@ class Tracer:
     for_audit: bool = False
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Write a row about a broker, unless it tells of more than the level asks for."""
+        """Write a row for a fact of a broker, if the trace level includes it."""
         if isinstance(fact, Routed) or (self.level < Detail.HOPS and not self._is_told(fact)):
             return
         row = self._row(fact.event, str(broker.id), now_ms)
-        # A table's name travels as the reason of the fact, since the table is all that the fact is about.
+        # A table fact has the table's name as its reason, since it has no other field for it.
         row.kind = fact.reason if fact.event is Event.TABLE else _text(fact.kind)
         row.message_id = _text(fact.message_id)
         row.peer = _text(fact.peer)
@@ -203,7 +204,7 @@ class Tracer:
         self._write(row)
 
     def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Write a row for each subscription that a publication reached."""
+        """Write one row per subscription that a publication reached."""
         if not isinstance(reply, Deliver):
             return
         for handle in reply.handles:
@@ -219,7 +220,7 @@ class Tracer:
             self._write(row)
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
-        """Write a row for each subscription that a publication reached, all of them together."""
+        """Write one row per subscription that a publication reached, all of them together."""
         clients, subscriptions = self.names.subscriptions(delivered.subscriptions)
         number = self.names.publication(delivered.copy.id)
         batch = Deliveries(
@@ -237,7 +238,7 @@ class Tracer:
             sink.deliver(batch)
 
     def sample(self, brokers: Iterable[Broker], now_ms: float) -> None:
-        """Write a row for each queue to a neighbour that holds something."""
+        """Write one row per queue to a neighbour that is not empty."""
         for broker in brokers:
             for peer, status in broker.link_status_table(now_ms).items():
                 if status.queue_length:
@@ -249,7 +250,7 @@ class Tracer:
                     self._write(row)
 
     def finish(self, brokers: Iterable[Broker], now_ms: float) -> None:
-        """Write the totals that an audit wants and the rows do not add up to: sizes of tables, messages by kind."""
+        """Write the totals that an audit needs and the rows do not contain: sizes of tables, messages by kind."""
         for broker in brokers if self.for_audit else ():
             if self.level < Detail.ALL:
                 for table, size in broker.table_sizes().items():
@@ -265,7 +266,7 @@ class Tracer:
             self._write(row)
 
     def _is_told(self, fact: Fact) -> bool:
-        """Whether a trace of deliveries tells a fact."""
+        """Return whether a trace of deliveries includes a fact."""
         if fact.event is Event.RECEIVE:
             return self.for_audit and fact.link is LinkKind.CLIENT
         return fact.event in _OF_DELIVERIES
@@ -290,7 +291,7 @@ class Tracer:
 
 
 _OF_DELIVERIES = (Event.DELIVER, Event.DROP, Event.REFUSE)
-"""What a trace of deliveries tells; all other rows are about the ways there."""
+"""The events in a trace of deliveries; all other events concern the paths."""
 
 
 def _text(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Running a scenario in virtual time, and what comes out.
+"""Runs of a scenario in virtual time, and their results.
 
 ``run_scenario`` builds the world that a scenario describes and plays it there. ``Run.to_json`` is the result that
 ``octopia simulate --json`` prints: the same file and the same seed give the same bytes.
@@ -22,7 +22,7 @@ from octopia.settings import Algorithm
 from octopia.simulator.checkers import Ledger, journey_complaints
 from octopia.simulator.profiles import Profile
 from octopia.simulator.record import Names, Recorder
-from octopia.simulator.script import Script, Telling
+from octopia.simulator.script import Recording, Script
 from octopia.simulator.world import Observer, World
 from octopia.trace import TraceSink
 
@@ -34,12 +34,12 @@ _CAUSES = (
     "orphaned",
     "duplicate_deliveries_dropped",
 )
-"""The counters of brokers, of either kind, that tell of losses and of duplicates."""
+"""The counters of losses and duplicates, of either kind of broker."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A scenario that was run."""
+    """A finished run of a scenario."""
 
     scenario: Scenario
     profile: Profile
@@ -51,7 +51,7 @@ class Run:
     advertisements: dict[str, tuple[str, int]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result in the form that is promised to the outside."""
+        """Return the result in its documented form."""
         return {
             "deliveries": msgspec.to_builtins(self.recorder.deliveries),
             "hops": msgspec.to_builtins(self.recorder.hops),
@@ -63,28 +63,28 @@ class Run:
         } | ({"losses": losses} if (losses := self.losses()) else {})
 
     def messages(self) -> dict[str, int]:
-        """Count the messages between brokers by kind, zeros included."""
+        """Return the number of messages between brokers by kind, zeros included."""
         counters = self.world.counters()
         return {kind.value: sum(each.sent[kind] for each in counters) for kind in MessageKind}
 
     def losses(self) -> dict[str, int]:
-        """Count what was lost or doubled on the way, by cause, as brokers and links have counted it; zeros left out."""
+        """Return the counts of lost and duplicate publications by cause, from brokers and links; zeros left out."""
         totals = {"written_to_crashed_brokers": self._written_to_crashed_brokers()}
         for cause in _CAUSES:
             totals[cause] = sum(getattr(each, cause, 0) for each in (*self.world.counters(), *self.world.nodes))
         return {cause: count for cause, count in totals.items() if count}
 
     def complaints(self) -> list[str]:
-        """Return a sentence for everything that was delivered wrongly, or not at all.
+        """Return a sentence for every wrong or missing delivery.
 
-        What the design allows to be lost, and counts, is not held against a run: what a broker dropped for a link that
-        was down too long, what a slow client lost, what passed by a broker that went on after its grace period, and
-        what was written to a broker that had crashed before its neighbours knew.
+        Losses that the design allows and counts are no errors: publications that a broker dropped for a link that was
+        down too long, deliveries that a slow client lost, publications missed by a broker that continued after its
+        grace period, and those written to a crashed broker before its neighbours noticed.
         """
         algorithm, counters = self.scenario.routing.algorithm, self.world.counters()
         losses = sum(each.admitted_by_grace + each.dropped_while_down for each in counters)
         losses += sum(node.lost_by_slow_clients for node in self.world.nodes)
-        # TID-dynamic promises nobody everything; what it loses and doubles is counted.
+        # TID-dynamic does not guarantee every delivery; its losses and duplicates are counted.
         may_miss = bool(losses) or algorithm is Algorithm.TID_DYNAMIC
         journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
         deliveries = self.ledger.complaints(
@@ -93,12 +93,12 @@ class Run:
         return [*deliveries, *journeys]
 
     def _written_to_crashed_brokers(self) -> int:
-        """Count the publications that were written to brokers which then lost their memory."""
+        """Return the number of publications that were written to brokers which then lost their state."""
         sessions = [link.session for node in self.world.nodes for link in node.links.values()]
         return sum(session.dropped_unacknowledged for session in sessions if session is not None)
 
     def _tables(self, broker: BrokerId) -> dict[str, int]:
-        """Count the entries of a broker's tables; a broker that is down has none."""
+        """Return the sizes of a broker's tables, 0 for a broker that is down."""
         alive = self.world.broker(broker)
         return alive.table_sizes() if alive else {"clt": 0, "prt": 0, "srt": 0}
 
@@ -127,14 +127,14 @@ def run_scenario(
 ) -> Run:
     """Run a scenario to its end; ``check`` tests the invariants of every broker after every step.
 
-    Large runs ``keep`` no deliveries and hops in memory: what the sinks got is all that there is then, and brokers tell
-    of no more than ``detail`` asks for. The trace ends with totals, so that nothing of it needs counting. Unless the
-    scenario slows clients down, a delivery then takes a client's delay and none of its bandwidth, and all deliveries of
-    a publication at a broker are one event.
+    Without ``keep``, for large runs, deliveries and hops are not kept in memory: only the sinks get them, and brokers
+    trace no more than ``detail``. The trace ends with totals, so its rows need not be counted. Unless the scenario
+    slows clients down, a delivery then takes a client's delay and none of its bandwidth, and all deliveries of a
+    publication at a broker are one event.
 
-    With ``sample_ms``, the trace tells every so many milliseconds of the events which queues hold something.
+    With ``sample_ms``, the trace records the length of every nonempty queue at this interval while events happen.
     """
-    script = Script(scenario, seed, profile, Telling(detail, keep, sinks, run_id, sample_ms), observers)
+    script = Script(scenario, seed, profile, Recording(detail, keep, sinks, run_id, sample_ms), observers)
     script.world.checking = check
     script.play()
     return Run(

@@ -1,4 +1,4 @@
-"""Playing a scenario in a world: its clients issue what they begin with, one thing at a time, and then its events."""
+"""The player of a scenario: clients issue their initial requests, one at a time, and then the events happen."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from octopia.simulator.record import Names, Recorder, Refusal, Tracer
 from octopia.simulator.world import Environment, Observer, World
 from octopia.trace import TraceSink
 
-_CUT_OFF = "it was cut off, since it was too slow"
+_CUT_OFF = "it was too slow and was cut off"
 
 _RETRANSMIT_MS = 200.0
-"""Simulated links lose single frames; connections of the network do not."""
+"""The retransmission timeout of simulated links, which can lose single frames; network connections cannot."""
 
 
 def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: bool) -> Environment:
-    """Return what surrounds the brokers of a scenario: links with sessions where something can fail."""
+    """Return the environment of a scenario's brokers: links have sessions if something can fail."""
     wanted = scenario.simulator
     faults = FrameFaults(wanted.drop, wanted.duplicate, wanted.reorder)
     can_fail = faults != FrameFaults() or any(isinstance(event.item, FaultItem) for event in scenario.events)
@@ -74,7 +74,7 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
 
 @dataclasses.dataclass(slots=True)
 class _Client:
-    """What a client remembers, so that it can start again where its broker lost its memory."""
+    """The requests of a client, so that it can issue them again when its broker has lost its state."""
 
     broker: BrokerId
     in_force: dict[str, AdvertiseItem | SubscribeItem] = dataclasses.field(default_factory=dict)
@@ -83,16 +83,16 @@ class _Client:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Confirmations:
-    """Notes in the ledger when clients learn that their subscriptions are in force."""
+    """An observer that records the confirmations of subscriptions in the ledger."""
 
     ledger: Ledger
     names: Names
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
-        """Ignore what happens at brokers."""
+        """Ignore facts of brokers."""
 
     def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Note a confirmation."""
+        """Record a confirmation."""
         if isinstance(reply, Confirmed):
             self.ledger.confirmed(self.names.issued(client, reply.number), now_ms)
 
@@ -101,8 +101,8 @@ class _Confirmations:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Telling:
-    """What a run tells, to whom, and under which name."""
+class Recording:
+    """The records that a run makes: how detailed, for which sinks, and under which name."""
 
     detail: Detail
     keep: bool
@@ -112,34 +112,34 @@ class Telling:
 
 
 class Script:
-    """Plays a scenario in a world."""
+    """A scenario that is played in a world."""
 
     def __init__(
         self,
         scenario: Scenario,
         seed: int | None,
         profile: Profile | None,
-        telling: Telling,
+        recording: Recording,
         observers: Sequence[Observer],
     ):
         self.scenario = scenario
         self.profile = profile or find_profile(scenario.simulator.profile)
         self.seed = scenario.simulator.seed if seed is None else seed
         self.names = Names()
-        self.recorder = Recorder(self.names, telling.keep)
+        self.recorder = Recorder(self.names, recording.keep)
         self.ledger = Ledger()
-        self._telling = telling
-        self._tracers = [self._tracer()] if telling.sinks else []
+        self._recording = recording
+        self._tracers = [self._tracer()] if recording.sinks else []
         scot = scenario.overlay.scot
-        # The results tell of hops, so brokers do too, even where the trace leaves them out.
-        detail = max(telling.detail, Detail.HOPS if telling.keep else Detail.DELIVERIES)
+        # The results contain hops, so brokers trace them, even where the trace leaves them out.
+        detail = max(recording.detail, Detail.HOPS if recording.keep else Detail.DELIVERIES)
         settings = BrokerSettings(
             scenario.routing,
             hop_limit=hop_limit_of(scot, scenario.routing.algorithm),
             queue_capacity=scenario.simulator.queue_capacity,
             detail=detail,
         )
-        whole = not telling.keep and self._clients_are_never_slow()
+        whole = not recording.keep and self._clients_are_never_slow()
         environment = _environment_of(scenario, self.profile, self.seed, whole=whole)
         listeners: list[Observer] = [self.recorder, _Confirmations(self.ledger, self.names)]
         listeners += [*self._tracers, *observers]
@@ -152,7 +152,7 @@ class Script:
         self.advertisements: dict[str, tuple[str, int]] = {}
 
     def play(self) -> None:
-        """Play everything, to the end."""
+        """Play the whole scenario."""
         self._shape_links()
         for name, client in self._clients.items():
             self.world.attach(name, client.broker)
@@ -165,14 +165,14 @@ class Script:
             tracer.finish(self.world.brokers.values(), self.world.agenda.now_ms)
 
     def _clients_are_never_slow(self) -> bool:
-        """Whether all clients can be reached at once: nothing makes their links differ, or fail."""
+        """Return whether all clients can be reached at once: their links are alike and cannot fail."""
         changes = (SlowItem, CrashItem, RestartItem)
         return not any(isinstance(event.item, changes) for event in self.scenario.events)
 
     def _play_events(self) -> None:
-        """Let timed events happen at their times, counted from here, and all others after what came before."""
+        """Play timed events at their times, counted from here, and each other event when the one before has settled."""
         start_ns = settled_ns = self.world.agenda.now_ns
-        if self._telling.sample_ms:
+        if self._recording.sample_ms:
             self._sample(None)
         for event in self.scenario.events:
             if event.at_ms is not None:
@@ -187,11 +187,11 @@ class Script:
         self._settle()
 
     def _sample(self, _: None) -> None:
-        """Let the trace tell which queues hold something, now and again; nothing waits for that."""
+        """Record every nonempty queue, and plan the next sample; nothing waits for samples."""
         agenda = self.world.agenda
         for tracer in self._tracers:
             tracer.sample(self.world.brokers.values(), agenda.now_ms)
-        next_ns = agenda.now_ns + to_ns(self._telling.sample_ms)
+        next_ns = agenda.now_ns + to_ns(self._recording.sample_ms)
         agenda.enter(next_ns, Priority.TIMER, self._sample, None, background=True)
 
     def _settle(self) -> None:
@@ -199,10 +199,10 @@ class Script:
         self.ledger.settle()
 
     def _tracer(self) -> Tracer:
-        telling, algorithm = self._telling, self.scenario.routing.algorithm.value
-        run_id = telling.run_id or f"{self.scenario.name}-{algorithm}-{self.seed}"
+        recording, algorithm = self._recording, self.scenario.routing.algorithm.value
+        run_id = recording.run_id or f"{self.scenario.name}-{algorithm}-{self.seed}"
         return Tracer(
-            self.names, run_id, algorithm, self.profile, telling.sinks, telling.detail, for_audit=not telling.keep
+            self.names, run_id, algorithm, self.profile, recording.sinks, recording.detail, for_audit=not recording.keep
         )
 
     def _shape_links(self) -> None:
@@ -211,7 +211,7 @@ class Script:
         for change in self.scenario.links:
             self._change_links(change)
 
-    # What happens.
+    # Events.
 
     def _do(self, item: Item) -> None:
         match item:
@@ -284,7 +284,7 @@ class Script:
                 assert_never(item)
 
     def _force_again(self, broker: BrokerId) -> None:
-        """Let what was decided by hand about links hold for the new incarnation of a broker, too."""
+        """Apply forced verdicts about links to the new incarnation of a broker."""
         for (source, target), (verdict, queue_length) in self._verdicts.items():
             if source == broker:
                 self.world.force(source, target, verdict, queue_length)
@@ -293,7 +293,7 @@ class Script:
         return [name for name, client in self._clients.items() if client.broker == broker]
 
     def _reconnect(self, broker: BrokerId) -> None:
-        """Let the clients of a restarted broker issue again what they had issued."""
+        """Let the clients of a restarted broker issue their requests again."""
         for name in self._clients_at(broker):
             client = self._clients[name]
             if self.world.is_attached(name):
@@ -332,14 +332,14 @@ class Script:
             self.world.links.shape(source, target, change.shape)
 
     def _ask(self, client: str, request: ClientRequest) -> None:
-        """Ask the client's broker; while it is down, the client remembers, and asks when it is there again."""
+        """Send a request to the client's broker; while it is down, the request is issued at the reconnect."""
         if self.world.is_attached(client):
             self.world.request(client, request)
         elif self.world.broker(self._clients[client].broker) is not None:
             self.recorder.refused.append(Refusal(None, client, _CUT_OFF))
 
     def _name(self, client: str, name: str) -> int:
-        """Give a client's new advertisement or subscription a handle."""
+        """Assign a handle to a client's new advertisement or subscription."""
         handle = self._next_handle
         self._next_handle += 1
         self._handles[name] = (client, handle)
@@ -347,7 +347,7 @@ class Script:
         return handle
 
     def _handle_of(self, client: str, name: str) -> int:
-        """Return the handle of what a client issued; one that nobody knows if it never did: the broker will say so."""
+        """Return the handle of a client's request; if it never made it, a new one, which the broker will refuse."""
         owner, handle = self._handles.get(name, (None, -1))
         if owner == client:
             return handle

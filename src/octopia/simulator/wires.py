@@ -44,14 +44,14 @@ class Wire:
         self._last_data_ns = 0
 
     def set_shape(self, shape: LinkShape) -> None:
-        """Change the rate or the delay; None leaves it as it is."""
+        """Change the rate or the delay; None leaves it unchanged."""
         if shape.rate is not None:
             self.interval_ns = round(1e9 / shape.rate)
         if shape.delay_ms is not None:
             self.delay_ns = to_ns(shape.delay_ms)
 
     def arrival_ns(self, earliest_ns: int, *, control: bool, data: bool) -> int:
-        """Return when a batch of ``control`` or ``data`` arrives: never before what left earlier of its kind."""
+        """Return when a batch of ``control`` or ``data`` arrives: never before an earlier one of its kind."""
         if control and earliest_ns < self._last_control_ns:
             earliest_ns = self._last_control_ns
         if data:
@@ -73,12 +73,12 @@ def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
 
 
 def jitter_ns(profile: Profile, chance: random.Random) -> int:
-    """Return by how much a batch is late, by chance."""
+    """Return a random additional delay of a batch."""
     return to_ns(chance.uniform(0.0, profile.jitter_ms)) if profile.jitter_ms else 0
 
 
 def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
-    """Return when a batch arrives that leaves at some time."""
+    """Return the arrival time of a batch that leaves at ``leaves_ns``."""
     earliest_ns = leaves_ns + wire.delay_ns
     # Control goes first, so a batch that begins with data is data throughout.
     if batch[0].size_bytes:

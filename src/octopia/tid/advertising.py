@@ -1,12 +1,12 @@
-"""Flooding advertisements, which makes their trees (paper section 2).
+"""The advertisement flood, which builds the tree of each advertisement (paper section 2).
 
-The host broker floods an advertisement through the overlay; every broker passes the first copy on and discards others.
-The link of the first copy joins the tree, so trees depend on the load at that moment and need not be short. A flood
-costs 2E - (V - 1) messages, of which V - 1 make the tree.
+The host broker floods an advertisement through the overlay. Every broker passes the first copy on and discards the
+others. The link of the first copy joins the tree, so trees depend on the load at that moment and need not be short. A
+flood costs 2E - (V - 1) messages; V - 1 of them make the tree.
 
-A withdrawal floods likewise and stops where the advertisement is no longer known. It can reach no broker before the
-advertisement itself: links keep the order of control messages, and whoever passes the one on has passed on the other. A
-late second copy of an advertisement cannot bring it back either, since a broker knows what it has ever seen.
+A withdrawal floods the same way and stops where the advertisement is unknown. It cannot overtake the advertisement:
+links keep the order of control messages, and every broker passes on the advertisement first. A late second copy cannot
+restore a withdrawn advertisement either, since a broker remembers which ones it has seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from octopia.tid.tables import SrtEntry
 
 
 def advertise_for_client(state: TidState, publisher: ClientId, request: AdvertiseRequest) -> Tid:
-    """Name a local publisher's advertisement, and flood it."""
+    """Mint an id for a local publisher's advertisement, and flood it."""
     tid = state.mint_advertisement()
     _store_and_flood(state, publisher, TidAdvertise(tid, request.offer, request.ordered))
     return tid
@@ -40,7 +40,7 @@ def on_advertise(state: TidState, sender: BrokerId, message: TidAdvertise) -> No
 
 
 def on_unadvertise(state: TidState, sender: BrokerId, message: TidUnadvertise) -> None:
-    """Forget an advertisement and pass that on, unless this is a second copy."""
+    """Remove an advertisement and pass the withdrawal on, unless this is a second copy."""
     if message.id not in state.srt:
         state.counters.duplicates_discarded += 1
     else:

@@ -1,39 +1,39 @@
-"""The TID broker: the rival that OctopiA is compared with.
+"""The TID broker: the baseline that OctopiA is compared with.
 
 Theory of operation
 -------------------
 
-To a driver this broker is like the other: inputs in, effects out, output queues of its own. To its neighbours it speaks
-another language, and it takes the overlay for a general graph with cycles: all neighbours are alike, and served in the
+To a driver this broker looks like OctopiA's: inputs in, effects out, its own output queues. It has its own messages
+between brokers, and it treats the overlay as a general graph with cycles. All neighbours are of one kind, and served in
 order of their ids.
 
-What keeps publications from running in circles are trees. An advertisement floods the overlay; the links over which it
-first reached every broker form a tree, and the advertisement's id names it: the tree id, TID. The SRT remembers the
-tree as a last hop towards the publisher. A subscription climbs the tree of every advertisement that it intersects, one
-copy bound to each TID, and the PRT of the brokers on the way remembers them with the last hop towards the subscriber. A
-publication is bound to one TID at its host broker, and descends that tree wherever a copy bound to it matches.
+Trees keep publications from running in circles. An advertisement floods the overlay. The links over which it first
+reached every broker form a tree, and the advertisement's id is the tree id, TID. The SRT stores the tree as a last hop
+towards the publisher. A subscription climbs the tree of every advertisement that it intersects, one copy per TID. The
+PRT of each broker on the way stores the copy with the last hop towards the subscriber. A publication is bound to one
+TID at its host broker, and descends that tree wherever a copy bound to the TID matches.
 
 Messages are handled one at a time, in order:
 
 ==================  =============  ============================================================================
 message             from           what the broker does
 ==================  =============  ============================================================================
-AdvertiseRequest    client         name the tree, store, flood; bind local subscriptions that intersect
+AdvertiseRequest    client         mint the TID, store, flood; bind local subscriptions that intersect
 TidAdvertise        any neighbour  the same, but not back; a second copy is discarded
 SubscribeRequest    client         store unbound; for each intersecting advertisement store and send a bound copy
 TidSubscribe        any neighbour  store, send on to the advertisement's last hop; stop where that is withdrawn
-UnsubscribeRequest  client         forget it and all its bound copies, tell each hop that some were sent to
-TidUnsubscribe      any neighbour  forget the copies that came from there, tell each hop that some were sent to
-Un…advertise        as above       forget the advertisement and all that is bound to it, flood; stop where unknown
+UnsubscribeRequest  client         remove it and all its bound copies, tell each hop that got some of them
+TidUnsubscribe      any neighbour  remove the copies that came from there, tell each hop that got some of them
+Un…advertise        as above       remove the advertisement and everything bound to it, flood; stop where unknown
 PublishRequest      client         refuse, or bind to the lowest conforming TID; deliver and route
 TidPublish          any neighbour  deliver and route by content and TID
 ==================  =============  ============================================================================
 
-With static routing a publication keeps its TID; every interested client gets it once, because a tree has no second way
-to anybody. With dynamic routing a broker may change the TID of a copy whose next link is congested, if the same
-subscription is also stored under another TID with a better last hop. That makes duplicates possible, which the edge
-drops, and in bad cases loops, which the hop limit ends; both are counted, and nothing else is lost while links are up
-and advertisements stay. What nobody can choose is a path that no tree happens to offer.
+With static routing a publication keeps its TID, and every interested client gets it once, because a tree has one path
+to each broker. With dynamic routing a broker may change the TID of a copy whose next link is congested, if the same
+subscription is also stored under another TID with a better last hop. That can make duplicates, which the edge broker
+drops, and in bad cases loops, which the hop limit ends. Both are counted. Nothing else is lost while links are up and
+advertisements stay. A path that no tree contains cannot be chosen.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from octopia.broker.common import BrokerSettings
 from octopia.broker.interface import Effects, Placed
 from octopia.broker.shell import BrokerShell
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, Peer
+from octopia.ids import BrokerId, ClientId
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ClusterIndexVector
@@ -75,7 +75,7 @@ VERBS: clients.Verbs[TidState] = clients.Verbs(
     subscribe=subscribing.subscribe_for_client,
     unsubscribe=subscribing.unsubscribe_for_client,
 )
-"""How this kind of broker serves its clients."""
+"""The functions with which this kind of broker serves its clients."""
 
 
 class TidBroker(BrokerShell[TidState]):
@@ -93,7 +93,7 @@ class TidBroker(BrokerShell[TidState]):
         super().__init__(
             TidState(
                 neighbourhood,
-                # Nothing orders the queues of a general cyclic overlay, so bounded ones could wait for each other.
+                # Nothing orders the queues of a general cyclic overlay, so bounded queues could wait for each other.
                 dataclasses.replace(settings, queue_capacity=0),
                 incarnation,
                 srt=Srt(matchers.advertisements()),
@@ -111,26 +111,10 @@ class TidBroker(BrokerShell[TidState]):
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Remove a client and withdraw everything that it issued."""
+        """Remove a client and withdraw everything it issued."""
         effects = self._state.begin(now_ms)
         if client in self._state.clients:
             clients.remove(self._state, VERBS, client)
-        return effects
-
-    def receive(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
-        """Handle the messages that arrived together over one link, in order."""
-        state = self._state
-        effects = state.begin(now_ms)
-        state.recent.append((now_ms, peer, batch))
-        try:
-            if isinstance(peer, ClientId):
-                self._receive_from_client(peer, batch)
-            else:
-                self._receive_from_broker(peer, batch)
-        except ProtocolViolation as violation:
-            effects.violation = violation
-        except Exception as failure:  # The effects so far are meant for others, and must not be lost.
-            effects.failure = failure
         return effects
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
@@ -142,39 +126,39 @@ class TidBroker(BrokerShell[TidState]):
         return self._state.begin(now_ms)
 
     def wake(self, now_ms: float) -> Effects:
-        """Do what is due; nothing in this broker waits for time to pass."""
+        """Do nothing: this broker has no deadlines."""
         return self._state.begin(now_ms)
 
     def drain_effects(self) -> Effects | None:
-        """Return None: queues are unbounded, so that taking from them sets nothing free."""
+        """Return None: queues are unbounded, so taking from them never makes room."""
         return None
 
-    # What can be asked.
+    # Queries.
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When ``wake`` must be called at the latest: never."""
+        """None: this broker has no deadlines."""
         return None
 
     @property
     def accepts_data(self) -> bool:
-        """Whether this broker is ready for publications: always."""
+        """True: this broker is always ready for publications."""
         return True
 
     def table_sizes(self) -> dict[str, int]:
-        """Count the entries of each routing table: bound copies in the PRT; this broker has no CLT."""
+        """Return the number of entries of each routing table: bound copies in the PRT; this broker has no CLT."""
         return {"clt": 0, "prt": len(self._state.prt), "srt": len(self._state.srt)}
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
-        """Return None: this broker knows no CIVs."""
+        """Return None: this broker has no CIVs."""
         return None
 
     def check(self) -> None:
-        """Raise InvariantBroken if something that must always hold does not."""
+        """Raise InvariantBroken if an invariant does not hold."""
         invariants.check(self)
 
     def fingerprint(self) -> str:
-        """Digest the whole state: equal states give equal texts, in any process."""
+        """Return a digest of the whole state; equal states have equal digests, in any process."""
         return fingerprint(self._state)
 
     # Dispatch.
@@ -234,6 +218,6 @@ class TidBroker(BrokerShell[TidState]):
             self._trace_tables()
 
     def _trace_tables(self) -> None:
-        """Note the sizes of both tables: what changes the one often changes the other."""
+        """Record the sizes of both tables: a change of one often changes the other."""
         self._state.trace_table("srt", len(self._state.srt))
         self._state.trace_table("prt", len(self._state.prt))

@@ -1,7 +1,7 @@
-"""A canonical digest of the state of a broker that routes by tree ids.
+"""A canonical digest of the state of a TID broker.
 
-The counterpart of ``octopia.broker.fingerprint``: what only tells of the past is left out, and dictionaries are written
-in order of their keys, except where their own order decides what is forgotten first.
+The counterpart of ``octopia.broker.fingerprint``: pure history is left out. Dictionaries are written in order of their
+keys, except where insertion order decides which entry is removed first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def fingerprint(state: TidState) -> str:
 
 
 def describe(state: TidState) -> list[Any]:
-    """Return all that determines a broker's future as nested lists in canonical order."""
+    """Return everything that determines a broker's future behaviour as nested lists in canonical order."""
     return [
         state.id,
         state.incarnation,

@@ -1,4 +1,4 @@
-"""What must always hold at a broker that routes by tree ids, between any two inputs.
+"""The invariants of a TID broker, which hold between any two inputs.
 
 Each check is one sentence of the design, as in ``octopia.broker.invariants``.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def check(broker: TidBroker) -> None:
-    """Raise InvariantBroken, with the broker's recent inputs, if something that must always hold does not."""
+    """Raise InvariantBroken, with the broker's recent inputs, if an invariant does not hold."""
     for sentence in violations(broker.state):
         raise InvariantBroken(f"broker {broker.id}: {sentence}", broker.recent_inputs)
 
 
 def violations(state: TidState) -> Iterator[str]:
-    """Yield a sentence for everything that must hold and does not."""
+    """Yield a sentence for each invariant that does not hold."""
     for entry in state.srt:
         yield from _srt_violations(state, entry)
     for copy in state.prt:
@@ -41,7 +41,7 @@ def violations(state: TidState) -> Iterator[str]:
 
 def _srt_violations(state: TidState, entry: SrtEntry) -> Iterator[str]:
     if not state.srt.has_seen(entry.tid):
-        yield f"the SRT holds {entry.tid}, which it says it has never seen"
+        yield f"the SRT holds {entry.tid}, which is not recorded as seen"
     if entry.is_hosted_here != (entry.tid.host_broker == state.id):
         yield f"{entry.tid} came from {entry.last_hop}, which does not fit its host broker"
     if not entry.is_hosted_here and entry.last_hop not in state.queues:
@@ -64,7 +64,7 @@ def _copy_violations(state: TidState, copy: BoundCopy) -> Iterator[str]:
 
 
 def _binding_violations(state: TidState) -> Iterator[str]:
-    """Compare the local copies with all pairs of a local subscription and an advertisement that it intersects."""
+    """Compare the local copies with all intersecting pairs of a local subscription and an advertisement."""
     local = [(copy.subscription, copy.tid) for copy in state.prt if isinstance(copy.last_hop, ClientId)]
     expected = [
         (subscription.id, entry.tid)

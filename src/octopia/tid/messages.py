@@ -1,8 +1,8 @@
-"""What brokers that route by tree ids say to each other.
+"""The messages between TID brokers.
 
-An advertisement's id is its tree id (TID): it names the tree of links over which the advertisement first reached every
-broker. Subscriptions and publications are bound to a TID and keep to its tree. Clients speak to these brokers as they
-speak to all others (``octopia.protocol.messages``). The types register themselves with the wire format.
+An advertisement's id is its tree id (TID). It names the tree of links over which the advertisement first reached every
+broker. Subscriptions and publications are bound to a TID and keep to its tree. Clients use the same messages as with
+any other broker (``octopia.protocol.messages``). The types register themselves with the wire format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tid: TypeAlias = AdvertisementId
 
 
 class TidAdvertise(Control, frozen=True):
-    """Tell every broker of the overlay what a publisher will send; the id is the TID."""
+    """An advertisement, sent to every broker of the overlay; its id is the TID."""
 
     kind: ClassVar[MessageKind] = MessageKind.ADVERTISEMENT
     id: Tid
@@ -31,14 +31,14 @@ class TidAdvertise(Control, frozen=True):
 
 
 class TidUnadvertise(Control, frozen=True):
-    """Withdraw an advertisement, and with it all that is bound to its TID."""
+    """The withdrawal of an advertisement and of everything bound to its TID."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNADVERTISEMENT
     id: Tid
 
 
 class TidSubscribe(Control, frozen=True):
-    """One copy of a subscription, bound to the TID of one advertisement, on its way towards that publisher."""
+    """A copy of a subscription, bound to the TID of one advertisement, on its way towards that publisher."""
 
     kind: ClassVar[MessageKind] = MessageKind.SUBSCRIPTION
     id: SubscriptionId
@@ -47,7 +47,7 @@ class TidSubscribe(Control, frozen=True):
 
 
 class TidUnsubscribe(Control, frozen=True):
-    """Withdraw all copies of a subscription that came over this link."""
+    """The withdrawal of all copies of a subscription that came over this link."""
 
     kind: ClassVar[MessageKind] = MessageKind.UNSUBSCRIPTION
     id: SubscriptionId
@@ -57,7 +57,7 @@ class TidPublish(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication on its way along the tree of ``tid``; ``hop`` counts the links between brokers it has crossed."""
 
     kind: ClassVar[MessageKind] = MessageKind.PUBLICATION
-    # Nothing orders the queues of a general cyclic overlay, so there is one class, and no bound.
+    # Nothing orders the queues of a general cyclic overlay, so there is one class without a limit.
     traffic_class: ClassVar[int] = 0
     publication_civ: ClassVar[None] = None
     id: PublicationId

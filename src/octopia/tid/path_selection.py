@@ -1,14 +1,15 @@
-"""Which links a publication takes next, and under which TIDs (paper section 2; Li, Muthusamy and Jacobsen).
+"""The choice of the next links and TIDs of a publication (paper section 2; Li, Muthusamy and Jacobsen).
 
 Static routing (TID-S) keeps to the tree: a copy goes to the last hop of every bound copy that matched. Dynamic routing
-(TID-D) does the same while these links are free. For a subscription behind a congested link it looks at the other
-copies of that subscription which are stored here, bound to other TIDs: one of them may have come over a better link,
-and the publication then changes to its tree. Such a tree need not belong to the same publisher.
+(TID-D) does the same while these links are free. For a subscription behind a congested link, it looks at the other
+copies of that subscription stored here, bound to other TIDs. If one of them came over a better link, the publication
+changes to its tree. Such a tree need not belong to the same publisher.
 
-Two subscriptions behind one congested link may part here, and a tree that is joined may serve others who are served
-already; so there can be several copies, one for each next hop and TID, and the same subscription may be reached by two.
+Two subscriptions behind one congested link may take different trees, and the new tree may serve subscriptions that are
+already served. So there can be several copies, one per next hop and TID, and two of them may reach the same
+subscription.
 
-Like all routing, this reads and decides, and changes no table.
+Like all routing, this decides and changes no table.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ class Path(msgspec.Struct, frozen=True, order=True):
 
 
 class PathView(Protocol):
-    """All that the choice of paths may know about the broker it runs at."""
+    """Everything that path selection may know about its broker."""
 
     def congested(self, link: BrokerId) -> bool:
-        """Tell whether the link to a neighbour is congested now."""
+        """Return whether the link to a neighbour is congested now."""
 
     def queue_length(self, link: BrokerId) -> int:
         """Return the length of the output queue to a neighbour."""
 
     def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
-        """Return all bound copies of some subscriptions that are stored here, each by TID."""
+        """Return all bound copies of the subscriptions that are stored here, each by TID."""
 
 
 def paths_of(matched: Sequence[BoundCopy], came_from: Peer) -> dict[SubscriptionId, Path]:
-    """Return the path towards every subscription that matched and is not local, never back to where it came from."""
+    """Return the path to each matching subscription, except local ones and those behind ``came_from``."""
     return {
         copy.subscription: Path(copy.last_hop, copy.tid)
         for copy in matched
@@ -53,12 +54,12 @@ def paths_of(matched: Sequence[BoundCopy], came_from: Peer) -> dict[Subscription
 
 
 def select_statically(matched: Sequence[BoundCopy], came_from: Peer) -> list[Path]:
-    """Keep to the tree; one copy a next hop."""
+    """Keep to the tree; one copy per next hop."""
     return distinct(paths_of(matched, came_from))
 
 
 def select_dynamically(matched: Sequence[BoundCopy], came_from: Peer, at: PathView) -> list[Path]:
-    """Keep to the tree where its links are free, and change to other trees where that helps."""
+    """Keep to the tree where its links are free, and change to other trees where their links are better."""
     paths = paths_of(matched, came_from)
     held_up = [subscription for subscription, path in paths.items() if at.congested(path.next_hop)]
     if held_up:
@@ -74,7 +75,7 @@ def distinct(paths: Mapping[SubscriptionId, Path]) -> list[Path]:
 
 
 def _best(chosen: Path, copies: Sequence[BoundCopy], came_from: Peer, at: PathView) -> Path:
-    """Return a free path with the shortest queue, else one whose queue is shorter than the chosen one's, else that."""
+    """Return a free path with the shortest queue, or one with a shorter queue than the chosen one, or that one."""
     others = [
         Path(copy.last_hop, copy.tid)
         for copy in copies

@@ -1,7 +1,7 @@
-"""What happens to a publication at one broker that routes by tree ids (paper section 2).
+"""The routing of a publication at one TID broker (paper section 2).
 
-The host broker binds it to the TID of one advertisement; from there on every broker matches content and TID, serves its
-own clients and passes copies on.
+The host broker binds the publication to the TID of one advertisement. From there on, every broker matches content and
+TID, serves its own clients and passes copies on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from octopia.tid.tables import BoundCopy
 
 
 class View:
-    """The view of a broker that the choice of paths gets: it reads everything and changes counters alone."""
+    """The view of a broker for path selection: it reads everything and changes only counters."""
 
     __slots__ = ("_state",)
 
@@ -32,11 +32,11 @@ class View:
         return self._state.queues[link].congested(self._state.now_ms)
 
     def queue_length(self, link: BrokerId) -> int:
-        """Return the length of a queue."""
+        """Return the length of a queue as routing sees it."""
         return self._state.queues[link].length
 
     def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
-        """Find bound copies as the settings say; both ways find the same, and count what they read."""
+        """Find bound copies by lookup or by scan, as set; both find the same, and count the entries they read."""
         state = self._state
         state.counters.searches += 1
         if state.settings.routing.path_selection is PathSelection.LINEAR:
@@ -48,7 +48,7 @@ class View:
 
 
 def publish_for_client(state: TidState, publisher: ClientId, request: PublishRequest) -> None:
-    """Bind a local publisher's publication to a TID, the lowest that conforms, and route it; or refuse it."""
+    """Bind a local publisher's publication to the lowest conforming TID and route it, or refuse it."""
     advertisements = state.srt.conforming(request.publication, publisher)
     if not advertisements:
         reason = "it conforms to none of its publisher's advertisements"
@@ -89,4 +89,4 @@ def _forward(state: TidState, publication: TidPublish, paths: Sequence[Path]) ->
     for path in paths:
         copy = TidPublish(publication.id, publication.publication, path.tid, hop, publication.published_ms)
         state.counters.rewritten += path.tid != publication.tid
-        state.forward(path.next_hop, copy)
+        state.forward(path.next_hop, copy, copy.traffic_class)

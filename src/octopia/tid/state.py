@@ -1,4 +1,4 @@
-"""The state of one broker that routes by tree ids."""
+"""The state of one TID broker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from octopia.tid.tables import BoundCopy, Prt, Srt, Unbound
 
 @dataclasses.dataclass(slots=True)
 class TidCounters(Counters):
-    """What such a broker counts beside what all do.
+    """The counters that only a TID broker has.
 
-    ``duplicates_discarded`` are second copies in floods; ``duplicate_deliveries_dropped`` deliveries, one a
-    subscription, that the edge had made before; ``rewritten`` copies that left under another TID than they came with;
-    ``orphaned`` publications that came when their TID had been withdrawn here; ``entries_scanned`` entries of the PRT
+    ``duplicates_discarded`` counts second copies in floods. ``duplicate_deliveries_dropped`` counts repeated deliveries
+    at the edge, one per subscription. ``rewritten`` counts copies that left under another TID than they came with.
+    ``orphaned`` counts publications whose TID was already withdrawn here. ``entries_scanned`` counts entries of the PRT
     that were read in search of other paths.
     """
 
@@ -32,10 +32,10 @@ class TidCounters(Counters):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class TidState(CommonState):
-    """Everything that such a broker remembers.
+    """The complete state of a TID broker.
 
-    ``delivered`` holds, under dynamic routing, the local subscriptions that got each of the latest publications;
-    ``kept_local`` those of the local clients among copies that match again and again.
+    ``delivered`` holds, under dynamic routing, the local subscriptions that got each of the latest publications.
+    ``kept_local`` caches the local subscriptions among sets of matching copies.
     """
 
     srt: Srt
@@ -52,16 +52,16 @@ class TidState(CommonState):
 
     @property
     def neighbours(self) -> list[BrokerId]:
-        """All neighbours by broker id: to this broker, links are of one kind."""
+        """All neighbours by broker id: to this broker, all links are of one kind."""
         return sorted(self.neighbourhood.neighbours)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether publications may change trees."""
+        """True if publications may change trees."""
         return self.settings.routing.algorithm is Algorithm.TID_DYNAMIC
 
     def flood(self, last_hop: Peer, message: TidMessage) -> None:
-        """Send a control message to all neighbours but the one it came from."""
+        """Send a control message to all neighbours except the one it came from."""
         for neighbour in self.neighbours:
             if neighbour != last_hop:
                 self.send(neighbour, message)

@@ -1,9 +1,9 @@
-"""Binding subscriptions to the trees of advertisements (paper section 2).
+"""The binding of subscriptions to the trees of advertisements (paper section 2).
 
-The edge broker keeps a subscription as it was issued. For every advertisement that it intersects, known now or later, a
-copy bound to the TID travels up the tree to the publisher's host broker and is stored at each broker on the way. One
-subscription may thus be stored many times at one broker, under different TIDs and from different hops: those are the
-other paths that dynamic routing may take.
+The edge broker stores a subscription as it was issued. For every advertisement that it intersects, now or later, a copy
+bound to the TID travels up the tree to the publisher's host broker. Each broker on the way stores the copy. So one
+broker may store a subscription many times, under different TIDs and from different hops: these are the other paths that
+dynamic routing may take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from octopia.tid.tables import BoundCopy, SrtEntry, UnboundSubscription
 
 
 def subscribe_for_client(state: TidState, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:
-    """Name a local subscriber's subscription, and bind it to all advertisements that it intersects."""
+    """Mint an id for a local subscriber's subscription, and bind it to all intersecting advertisements."""
     subscription = state.mint_subscription()
     state.unbound.add(UnboundSubscription(subscription, request.interest, subscriber))
     for entry in state.srt.intersected_by(request.interest):
@@ -35,25 +35,25 @@ def unsubscribe_for_client(state: TidState, subscriber: ClientId, subscription: 
 def on_subscribe(state: TidState, sender: BrokerId, message: TidSubscribe) -> None:
     """Store a bound copy and pass it on towards the publisher.
 
-    It stops where its advertisement has just been withdrawn: that withdrawal reaches all who have stored it before.
+    It stops where its advertisement has just been withdrawn: the withdrawal reaches every broker that stored the copy.
     """
     entry = state.srt.get(message.tid)
     if entry is None:
         return
     if entry.last_hop == sender:
         raise ProtocolViolation(
-            f"{sender} is nearer to the publisher of {message.tid}: {message.id} cannot come from it"
+            f"{message.id} cannot come from {sender}, which is nearer to the publisher of {message.tid}"
         )
     bind(state, sender, message.id, message.interest, entry)
 
 
 def on_unsubscribe(state: TidState, sender: BrokerId, message: TidUnsubscribe) -> None:
-    """Forget all copies of a subscription that came from ``sender``, and pass that on."""
+    """Remove all copies of a subscription that came from ``sender``, and pass that on."""
     _withdraw(state, sender, message.id)
 
 
 def bind(state: TidState, last_hop: Peer, subscription: SubscriptionId, interest: Disjunction, entry: SrtEntry) -> None:
-    """Store a copy of a subscription bound to an advertisement's TID, and send it up the tree; once is enough."""
+    """Store a copy of a subscription bound to an advertisement's TID, and send it up the tree, unless it is stored."""
     if (subscription, entry.tid) in state.prt:
         return
     state.prt.add(BoundCopy(subscription, entry.tid, interest, last_hop))
@@ -62,7 +62,7 @@ def bind(state: TidState, last_hop: Peer, subscription: SubscriptionId, interest
 
 
 def _withdraw(state: TidState, last_hop: Peer, subscription: SubscriptionId) -> None:
-    """Remove the copies from one hop; each neighbour to which some of them went is told once."""
+    """Remove the copies from one hop, and tell each neighbour that got some of them once."""
     removed = state.prt.remove_from(subscription, last_hop)
     went_to = {state.srt[copy.tid].last_hop: None for copy in removed}
     for neighbour in sorted(peer for peer in went_to if isinstance(peer, BrokerId)):

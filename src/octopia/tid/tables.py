@@ -1,10 +1,10 @@
-"""The routing tables of a broker that routes by tree ids (paper section 2).
+"""The routing tables of a TID broker (paper section 2).
 
-- **Srt**, the Subscription Routing Table: every advertisement of the overlay with its last hop, the way for
-  subscriptions. It also knows which advertisements it has ever seen.
-- **Prt**, the Publication Routing Table: copies of subscriptions, each bound to one TID, with the last hop, the way for
+- **Srt**, the Subscription Routing Table: every advertisement of the overlay with its last hop, the path of
+  subscriptions. It also records which advertisements were ever seen.
+- **Prt**, the Publication Routing Table: copies of subscriptions, each bound to one TID, with the last hop, the path of
   publications of that TID.
-- **Unbound**: the subscriptions of local clients as they were issued, from which bound copies are made.
+- **Unbound**: the subscriptions of local clients as they were issued. Bound copies are made from them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import Advertisements, Subscriptions
 from octopia.tid.messages import Tid
 
-# A matcher stops at the first hit of a neighbour, but names every matching subscription of a client. The choice of a
-# path needs to know them all, so that bound copies are matched as if a client had issued them.
+# A matcher stops at the first hit of a neighbour, but names every matching subscription of a client. Path selection
+# needs them all, so bound copies are matched as if a client had issued them.
 _NAME_THEM_ALL = ClientId("")
 
 
@@ -34,7 +34,7 @@ class SrtEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_hosted_here(self) -> bool:
-        """Whether the publisher is a client of this broker."""
+        """True if the publisher is a client of this broker."""
         return isinstance(self.last_hop, ClientId)
 
 
@@ -52,7 +52,7 @@ class Srt:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[SrtEntry]:
-        """Yield the entries in the order in which they came."""
+        """Yield the entries in order of insertion."""
         return iter(self._entries.values())
 
     def __contains__(self, tid: Tid) -> bool:
@@ -62,22 +62,22 @@ class Srt:
         return self._entries[tid]
 
     def get(self, tid: Tid) -> SrtEntry | None:
-        """Return an entry, or None if the advertisement is not (or no longer) known."""
+        """Return an entry, or None if the advertisement is unknown."""
         return self._entries.get(tid)
 
     def has_seen(self, tid: Tid) -> bool:
-        """Tell whether this advertisement was ever stored here, even if it was withdrawn since.
+        """Return whether this advertisement was ever stored here, even if it was withdrawn since.
 
-        Links keep the order of control messages and every broker passes on what is new to it before anything later, so
-        the advertisements of one host broker are first seen in the order of their ids, and the latest stands for all
-        before it.
+        Links keep the order of control messages, and every broker passes on new ones in the order of arrival. So the
+        advertisements of one host broker are first seen in the order of their ids, and remembering the latest is
+        enough.
         """
         latest = self._latest.get(tid.host_broker)
         return latest is not None and tid <= latest
 
     @property
     def latest(self) -> dict[BrokerId, Tid]:
-        """The latest advertisement seen of each host broker."""
+        """The latest advertisement seen from each host broker."""
         return self._latest
 
     def add(self, entry: SrtEntry) -> None:
@@ -87,7 +87,7 @@ class Srt:
         self._matcher.add(entry.tid, entry.offer, entry.last_hop)
 
     def remove(self, tid: Tid) -> SrtEntry:
-        """Remove and return an entry; that it was seen stays known."""
+        """Remove and return an entry; it still counts as seen."""
         self._matcher.remove(tid)
         return self._entries.pop(tid)
 
@@ -101,7 +101,7 @@ class Srt:
 
 
 class BoundCopy(msgspec.Struct, frozen=True):
-    """A subscription bound to a TID; its last hop is where publications of that TID go next."""
+    """A subscription bound to a TID; publications of that TID go to its last hop next."""
 
     subscription: SubscriptionId
     tid: Tid
@@ -112,8 +112,8 @@ class BoundCopy(msgspec.Struct, frozen=True):
 class Prt:
     """The Publication Routing Table, with bound copies.
 
-    All subscriptions are matched at once, however many copies of them there are and whatever these are bound to: what
-    is bound to the tree of a publication is told from the rest afterwards.
+    Each subscription is matched once, however many copies of it are stored. The copies bound to the publication's tree
+    are picked out afterwards.
     """
 
     __slots__ = ("_by_subscription", "_copies", "_found", "_matcher", "_numbered", "_trees")
@@ -130,14 +130,14 @@ class Prt:
         return len(self._copies)
 
     def __iter__(self) -> Iterator[BoundCopy]:
-        """Yield the copies in the order in which they came."""
+        """Yield the copies in order of insertion."""
         return iter(self._copies.values())
 
     def __contains__(self, key: tuple[SubscriptionId, Tid]) -> bool:
         return key in self._copies
 
     def add(self, copy: BoundCopy) -> None:
-        """Store a copy; no other may be bound alike."""
+        """Store a copy; no other copy of the subscription may be bound to the same TID."""
         if copy.subscription not in self._by_subscription:
             self._by_subscription[copy.subscription] = {}
             number = self._matcher.add(copy.subscription, copy.interest, _NAME_THEM_ALL)
@@ -162,7 +162,7 @@ class Prt:
     def matching(self, publication: Publication, tid: Tid) -> tuple[BoundCopy, ...]:
         """Return the copies bound to ``tid`` that match ``publication``, in no particular order.
 
-        For the same copies it is mostly the same tuple.
+        Equal results are mostly the same tuple object.
         """
         tree = self._trees.get(tid)
         if tree is None:
@@ -175,12 +175,12 @@ class Prt:
         return found
 
     def copies_of(self, subscription: SubscriptionId) -> list[BoundCopy]:
-        """Return all copies of a subscription by looking it up, by TID."""
+        """Return all copies of a subscription by lookup, by TID."""
         copies = self._by_subscription.get(subscription, {})
         return [copies[tid] for tid in sorted(copies)]
 
     def scan_for(self, subscriptions: Iterable[SubscriptionId]) -> dict[SubscriptionId, list[BoundCopy]]:
-        """Return all copies of some subscriptions by reading the whole table, by TID."""
+        """Return all copies of the subscriptions by a scan of the whole table, by TID."""
         found: dict[SubscriptionId, list[BoundCopy]] = {each: [] for each in subscriptions}
         for copy in self._copies.values():
             if copy.subscription in found:
@@ -237,7 +237,7 @@ class Unbound:
         self._matcher.add(subscription.id, subscription.interest, subscription.subscriber)
 
     def remove(self, subscription: SubscriptionId) -> None:
-        """Forget a subscription."""
+        """Remove a subscription."""
         self._matcher.remove(subscription)
         del self._subscriptions[subscription]
 

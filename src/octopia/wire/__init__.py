@@ -1,11 +1,11 @@
-"""The wire format: how all that two ends of a connection say to each other becomes bytes, and items again.
+"""The wire format: the encoding of items as bytes, and back.
 
-This is pure: bytes in, items out, and the other way round. ``layout`` explains the format.
+This package is pure: bytes in, items out, and the reverse. ``format`` documents the format.
 """
 
 from octopia.protocol import Answer, CloseCode, Closing, Command, Opening, Role, Verb, WireItem
 from octopia.wire.encoding import encode, prepare
-from octopia.wire.layout import VERSION, Limits
+from octopia.wire.format import VERSION, Limits
 from octopia.wire.reader import Reader
 
 __all__ = [

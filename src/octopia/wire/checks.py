@@ -1,4 +1,4 @@
-"""Checks of what came over a connection and has the right types already: names, numbers and their relations."""
+"""Checks of decoded items: names, numbers and their relations. Types are checked by the decoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from octopia.errors import BadFrame
 from octopia.ids import AdvertisementId, BrokerId, SubscriptionId
 from octopia.protocol import Ack, Grant, Hello, Opening, Role
 from octopia.protocol.messages import Version
-from octopia.wire.layout import CIV_WIDTH_MAX, REGION_BYTES_MAX
+from octopia.wire.format import CIV_WIDTH_MAX, REGION_BYTES_MAX
 
 _FINGERPRINT = re.compile(r"[0-9a-f]+\Z")
 _INFINITY = float("inf")
@@ -22,7 +22,7 @@ _INFINITY = float("inf")
 
 @functools.lru_cache(maxsize=4096)
 def host_broker(region: bytes, cluster: int) -> BrokerId:
-    """Return the broker of a region and a cluster, the same object for the same broker as long as it is remembered."""
+    """Return the broker of a region and a cluster; cached, so mostly the same object."""
     if not 0 <= cluster < CIV_WIDTH_MAX:
         raise BadFrame(f"expected a cluster from 0 to {CIV_WIDTH_MAX - 1}, got {cluster}")
     if len(region) > REGION_BYTES_MAX:
@@ -36,7 +36,7 @@ def check_message(message: msgspec.Struct) -> None:
 
 
 def check_handles(handles: tuple[int, ...]) -> None:
-    """Refuse a delivery to no subscription, or to a negative one."""
+    """Raise BadFrame for a delivery to no subscription, or to a negative handle."""
     if not handles:
         raise BadFrame("expected a delivery to name at least one subscription, got none")
     if min(handles) < 0:
@@ -44,7 +44,7 @@ def check_handles(handles: tuple[int, ...]) -> None:
 
 
 def check_hello(hello: Hello) -> None:
-    """Refuse a greeting from nobody."""
+    """Raise BadFrame for a greeting with an impossible incarnation, sequence number or grant."""
     if hello.incarnation < 1:
         raise BadFrame(f"expected an incarnation of at least 1 in a Hello, got {hello.incarnation}")
     _check_number(hello.knows_incarnation)
@@ -53,13 +53,13 @@ def check_hello(hello: Hello) -> None:
 
 
 def check_ack(ack: Ack) -> None:
-    """Refuse an acknowledgement of what cannot have been sent."""
+    """Raise BadFrame for an acknowledgement with an impossible sequence number or grant."""
     _check_number(ack.accepted)
     _check_grant(ack.grant)
 
 
 def check_opening(opening: Opening) -> None:
-    """Refuse an opening from nobody, or to nobody."""
+    """Raise BadFrame for an opening with an invalid sender, receiver or fingerprint."""
     if opening.broker:
         BrokerId.parse(opening.broker)
     if opening.role is Role.BROKER:
@@ -67,13 +67,13 @@ def check_opening(opening: Opening) -> None:
         if not _FINGERPRINT.match(opening.fingerprint):
             raise BadFrame(f"expected the fingerprint of an overlay in hex, got {shorten(opening.fingerprint)}")
     elif not opening.sender or not opening.sender.isprintable():
-        raise BadFrame(f"expected a printable name of a client, got {shorten(opening.sender)}")
+        raise BadFrame(f"expected a printable client name, got {shorten(opening.sender)}")
     elif opening.fingerprint:
         raise BadFrame(f"expected no fingerprint from a client, got {shorten(opening.fingerprint)}")
 
 
 def _check(value: object) -> None:
-    """Check what messages are made of; texts are valid Unicode and filters within their limits, or were not decoded."""
+    """Check a part of a message; texts and filters were checked by the decoder."""
     check = _CHECKS.get(type(value))
     if check is not None:
         check(value)

@@ -1,8 +1,8 @@
-"""From bytes to items (the layout is explained in ``octopia.wire.layout``).
+"""The decoder: from bytes to items (``octopia.wire.format`` documents the format).
 
-Nothing that comes over a connection is trusted. Types and lengths are checked by msgspec while it decodes, filters when
-they are built, the rest in ``octopia.wire.checks``. A publication that passes is as good as one that was built with
-``Publication(…)``, and a test holds the two against each other.
+Nothing that arrives over a connection is trusted. msgspec checks types and lengths while it decodes, filters are
+checked when they are built, and the rest is checked in ``octopia.wire.checks``. A decoded publication is as valid as
+one built with ``Publication(…)``; a test compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from octopia.protocol import CONTROL, Ack, Answer, Closing, ClusterIndexVector, 
 from octopia.protocol.messages import Control, Copy, Deliver, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.wire import checks
-from octopia.wire.layout import (
+from octopia.wire.format import (
     ATTRIBUTES_BYTES_MAX,
     CIV_WIDTH_MAX,
     GREETING,
@@ -65,7 +65,7 @@ _TIME_MIN, _TIME_MAX = -sys.float_info.max, sys.float_info.max
 _PUBLISH = int(Kind.PUBLISH)
 _PUBLISH_REQUEST = int(Kind.PUBLISH_REQUEST)
 _DELIVER = int(Kind.DELIVER)
-# How msgpack begins a map: of up to 15 entries, with a count of 16 bits, with a count of 32.
+# The first bytes of a msgpack map: up to 15 entries, a count of 16 bits, a count of 32 bits.
 _FIXMAP, _MAP16, _MAP32 = 0x80, 0xDE, 0xDF
 _NO_FRAME = bytes(HEADER.size - START.size)
 
@@ -95,13 +95,13 @@ def _publication(data: bytes, at: int, end: int) -> Frame:
     attributes_at = extra_at + extra_bytes
     payload_at = attributes_at + attributes_bytes
     if payload_at > end:
-        raise BadFrame(f"expected parts within {end - region_at} bytes, got {payload_at - region_at} bytes of them")
+        raise BadFrame(f"expected parts of at most {end - region_at} bytes in total, got {payload_at - region_at}")
     if not _TIME_MIN <= published_ms <= _TIME_MAX:
         raise BadFrame(f"expected a time of publication, got {published_ms}")
     publication = _content(data[attributes_at:payload_at], data[payload_at:end])
     if kind == _PUBLISH_REQUEST:
         if clusters or bits or incarnation or hop or cluster or region_bytes or extra_bytes:
-            raise BadFrame("expected a number and a time only, got the id, CIV, hop or extra part of another kind")
+            raise BadFrame("expected only a number and a time in a request, got an id, CIV, hop or extra part")
         return _framed(sequence, PublishRequest(number, publication, published_ms), traffic_class, 0)
     host = _host_broker(data[region_at:extra_at], cluster)
     name = PublicationId(host, incarnation, number)
@@ -119,7 +119,7 @@ def _publication(data: bytes, at: int, end: int) -> Frame:
         return _framed(sequence, delivery, traffic_class, CONTROL)
     copies = REGISTRY.other_copies
     if copies is None:
-        raise BadFrame("expected a publication of OctopiA, got one of a routing scheme that is not in use here")
+        raise BadFrame("expected a publication of OctopiA, got one of a routing scheme that is not registered here")
     copy = copies.make(name, publication, extra, hop, published_ms)
     checks.check_message(copy)
     return _framed(sequence, copy, traffic_class, 0)
@@ -132,14 +132,14 @@ def _framed(sequence: int, message: Copy | PublishRequest | Deliver, traffic_cla
 
 
 def _content(encoded: bytes, payload: bytes) -> Publication:
-    """Return a publication that is checked as ``Publication(…)`` does it."""
+    """Return a publication, checked as ``Publication(…)`` would check it."""
     if len(encoded) > ATTRIBUTES_BYTES_MAX:
         raise BadFrame(f"expected attributes of at most {ATTRIBUTES_BYTES_MAX} bytes, got {len(encoded)}")
     if len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
         raise BadFrame(f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}")
     attributes = _to_attributes(encoded)
     if encoded[0] - _FIXMAP != len(attributes) and _announced(encoded) != len(attributes):
-        raise BadFrame(f"expected each attribute once, got {_announced(encoded)} of {len(attributes)} names")
+        raise BadFrame(f"expected each attribute once, got {_announced(encoded)} entries for {len(attributes)} names")
     for value in attributes.values():
         if value != value:
             raise BadFrame("expected a number, got NaN for an attribute")
@@ -149,7 +149,7 @@ def _content(encoded: bytes, payload: bytes) -> Publication:
 
 
 def _announced(encoded: bytes) -> int:
-    """Return how many entries a map says it has; they are fewer in Python if a name came twice."""
+    """Return the number of entries that a map declares; a Python dictionary has fewer if a name came twice."""
     width = {_MAP16: 2, _MAP32: 4}.get(encoded[0])
     return int.from_bytes(encoded[1 : 1 + width]) if width is not None else encoded[0] - _FIXMAP
 
@@ -166,7 +166,7 @@ def _handles(extra: bytes) -> tuple[int, ...]:
     return handles
 
 
-# Everything else.
+# Other items.
 
 
 def _control(data: bytes, at: int, end: int) -> Frame:
@@ -180,19 +180,19 @@ def _control(data: bytes, at: int, end: int) -> Frame:
 
 @functools.lru_cache(maxsize=2)
 def _control_decoder(types: tuple[type, ...]) -> Callable[[bytes], Control]:
-    """Return the decoder of control messages; it is made again when other messages are registered."""
+    """Return the decoder of control messages; it is rebuilt when more messages are registered."""
     return msgspec.msgpack.Decoder(functools.reduce(operator.or_, types)).decode
 
 
 def _opening(data: bytes, at: int, end: int) -> Opening:
     body = _body(data, at, end)
     if len(body) < GREETING.size:
-        raise BadFrame(f"expected the magic word and the version of the protocol, got {len(body)} bytes")
+        raise BadFrame(f"expected the magic word and the protocol version, got {len(body)} bytes")
     magic, version = GREETING.unpack_from(body)
     if magic != MAGIC:
         raise BadFrame(f"expected the magic word {MAGIC!r}, got {magic!r}")
     if version != VERSION:
-        raise BadFrame(f"expected version {VERSION} of the protocol, got {version}")
+        raise BadFrame(f"expected protocol version {VERSION}, got {version}")
     opening = _to_opening(body[GREETING.size :])
     checks.check_opening(opening)
     return opening
@@ -226,7 +226,7 @@ def _answer(data: bytes, at: int, end: int) -> Answer:
 
 
 def _body(data: bytes, at: int, end: int) -> bytes:
-    """Return the body of a frame outside the sequence."""
+    """Return the body of a frame that is not part of the sequence."""
     body_at = at + _HEADER_BYTES
     if data[at + START.size : body_at] != _NO_FRAME:
         raise BadFrame("expected neither CIV, class nor sequence, got one of them")
@@ -234,8 +234,7 @@ def _body(data: bytes, at: int, end: int) -> bytes:
 
 
 REFUSALS = (msgspec.MsgspecError, OctopiaError, UnicodeError, RecursionError)
-"""What decoders raise if a frame is malformed: our own errors and those of msgspec, which leaves it to Python to say
-that a text is not UTF-8 or that arrays are nested too deeply."""
+"""The errors of a malformed frame: ours, those of msgspec, and Python's for bad UTF-8 or deep nesting."""
 
 _Decoder: TypeAlias = Callable[[bytes, int, int], WireItem]
 
@@ -253,9 +252,9 @@ _DECODERS: dict[Kind, _Decoder] = {
     Kind.ANSWER: _answer,
 }
 
-# A plain int is found faster under a plain int than under a member of an enum.
+# A plain int is a faster key than an enum member.
 DECODERS: dict[int, _Decoder] = {int(kind): decoder for kind, decoder in _DECODERS.items()}
-"""By kind, what makes an item of the frame between two places of some bytes, or raises one of ``REFUSALS``."""
+"""By kind, the function that decodes the frame between two offsets, or raises one of ``REFUSALS``."""
 
 LENGTH_MIN = {kind: (PUBLICATION if Kind(kind).is_publication else HEADER).size - LENGTH_BYTES for kind in DECODERS}
 """By kind, the length of a frame with an empty body."""

@@ -1,7 +1,7 @@
-"""From items to bytes (the layout is explained in ``octopia.wire.layout``).
+"""The encoder: from items to bytes (``octopia.wire.format`` documents the format).
 
-Items are our own, so they are not checked again. The attributes of a publication are encoded when they are first
-needed, and kept with the publication.
+Items are made by this process, so they are not checked again. The attributes of a publication are encoded when they are
+first needed, and the bytes are kept with the publication.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from octopia.protocol.handshake import REASON_LENGTH_MAX
 from octopia.protocol.messages import Copy, Deliver, Message, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.protocol.traffic import CONTROL
-from octopia.wire.layout import (
+from octopia.wire.format import (
     ATTRIBUTES_BYTES_MAX,
     GREETING,
     HEADER,
@@ -33,7 +33,7 @@ from octopia.wire.layout import (
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _pack_publication = PUBLICATION.pack
 
-# Looking a member up in its enum takes longer than packing it.
+# Looking up an enum member takes longer than packing it.
 _PUBLISH = int(Kind.PUBLISH)
 _DELIVER = int(Kind.DELIVER)
 _OTHER_COPY = int(Kind.OTHER_COPY)
@@ -52,9 +52,9 @@ def encode(item: WireItem) -> bytes:
 
 
 def prepare(publication: Publication) -> bytes:
-    """Return the attributes as they travel, or raise InvalidPublication if no frame can carry them.
+    """Return the encoded attributes, or raise InvalidPublication if no frame can carry them.
 
-    Whoever publishes should call this before the publication is given to a session, which has no way to refuse it.
+    Publishers call this before they give a publication to a session, which cannot refuse it.
     """
     encoded = publication.encoded_attributes
     if not encoded:
@@ -142,7 +142,7 @@ def _publish_request(frame: Frame, message: PublishRequest) -> bytes:
     return b"".join((header, attributes, payload))
 
 
-# Everything else.
+# Other items.
 
 
 def _control(frame: Frame, message: Message) -> bytes:

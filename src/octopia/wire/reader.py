@@ -1,4 +1,4 @@
-"""The reader of one connection: bytes in as they come, whole items out."""
+"""The reader of one connection: bytes in as they arrive, whole items out."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from octopia.errors import BadFrame
 from octopia.protocol import WireItem
 from octopia.wire.decoding import DECODERS, LENGTH_MIN, REFUSALS
-from octopia.wire.layout import LENGTH_BYTES, START, Kind, Limits
+from octopia.wire.format import LENGTH_BYTES, START, Kind, Limits
 
 _unpack_start = START.unpack_from
 _START_BYTES = START.size
-_EXPLANATION_MAX = 300  # some errors quote what came
+_EXPLANATION_MAX = 300  # some errors quote the received bytes
 
 
 class Reader:
-    """Turns what arrives over one connection into items.
+    """A decoder of the bytes that arrive over one connection.
 
-    ``limits`` may be set anew between two items, such as when the other end has said who it is. The reader keeps at
-    most one frame that is not whole, and none that is longer than the limits. Nothing can be read after a BadFrame.
+    ``limits`` may be changed between two items, for example once the other end has identified itself. The reader
+    buffers at most one incomplete frame, and none that exceeds the limits. Nothing can be read after a BadFrame.
     """
 
     def __init__(self, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
@@ -29,7 +29,7 @@ class Reader:
 
     @property
     def limits(self) -> Limits:
-        """How long frames may be from now on."""
+        """The current maximum length of frames."""
         return self._limits
 
     @limits.setter
@@ -41,9 +41,9 @@ class Reader:
         }
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[WireItem]:
-        """Take what arrived, and return the items that are now whole, to be iterated before more is fed.
+        """Add received bytes, and return an iterator over the whole items; exhaust it before the next call.
 
-        Items come up to the first frame that is malformed; there the iterator raises BadFrame.
+        At the first malformed frame, the iterator raises BadFrame.
         """
         if self._failure is None:
             self._buffer += data
@@ -88,4 +88,4 @@ def _explained(error: Exception, kind: int) -> BadFrame:
     sentence = str(error)[:_EXPLANATION_MAX]
     if isinstance(error, BadFrame):
         return BadFrame(f"{sentence}, {place}")
-    return BadFrame(f"expected something well-formed {place}, but: {sentence}")
+    return BadFrame(f"expected well-formed content {place}, but: {sentence}")

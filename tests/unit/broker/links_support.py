@@ -1,4 +1,4 @@
-"""What the tests of links share: brokers and messages in few letters, and an overlay whose links a test moves.
+"""Helpers for tests of links: short names for brokers and messages, and an overlay whose links a test moves.
 
 The usual broker is b.0 of three regions in a row and three clusters: primary neighbours a.0 and c.0, secondary
 neighbours b.1 and b.2.
@@ -34,39 +34,39 @@ PATH = "a-b, b-c"
 
 
 def v(number: int, incarnation: int = 1) -> Version:
-    """Make the version of a CIV update."""
+    """Return the version of a CIV update."""
     return Version(incarnation, number)
 
 
 def advertisement(host: str, number: int = 0, text: str = "x >= 0", incarnation: int = 1) -> Advertise:
-    """Make an advertisement as its host broker sends it."""
+    """Return an advertisement as its host broker sends it."""
     return Advertise(AdvertisementId(at(host), incarnation, number), parse_filter(text))
 
 
 def subscription(host: str, number: int = 0, text: str = "x > 5", incarnation: int = 1) -> Subscribe:
-    """Make a subscription as it travels through its cluster."""
+    """Return a subscription as it travels through its cluster."""
     return Subscribe(SubscriptionId(at(host), incarnation, number), parse_filter(text))
 
 
 def publication(number: int, *civ: int, host: str = "a.0", clusters: int = 3, **attributes: Value) -> Publish:
-    """Make a publication on its way, with the clusters that it must still reach."""
+    """Return a publication on its way, with the clusters that it must still reach."""
     carried = ClusterIndexVector.of(civ, clusters) if civ else None
     content = Publication(attributes or {"x": 9})
     return Publish(PublicationId(at(host), 1, number), content, carried, 1, 0.0)
 
 
 def offer(handle: int = 0, text: str = "x >= 0", timeout_ms: float = 0.0) -> AdvertiseRequest:
-    """Make a publisher's request to advertise."""
+    """Return a publisher's request to advertise."""
     return AdvertiseRequest(handle, parse_filter(text), timeout_ms=timeout_ms)
 
 
 def want(handle: int = 0, text: str = "x > 5", timeout_ms: float = 0.0) -> SubscribeRequest:
-    """Make a subscriber's request to subscribe."""
+    """Return a subscriber's request to subscribe."""
     return SubscribeRequest(handle, parse_filter(text), timeout_ms)
 
 
 def say(sequence: int, **attributes: Value) -> PublishRequest:
-    """Make a publisher's request to publish."""
+    """Return a publisher's request to publish."""
     return PublishRequest(sequence, Publication(attributes or {"x": 9}), 0.0)
 
 
@@ -82,7 +82,7 @@ def make(
     restarted_at_ms: float | None = None,
     **settings: Any,
 ) -> OctopiaBroker:
-    """Make one broker of an overlay."""
+    """Return one broker of an overlay."""
     routing = RoutingSettings(Algorithm(algorithm), tau, confirmations=confirmations)
     neighbourhood = Scot(parse_tree(tree), clusters).neighbourhood(at(name))
     return OctopiaBroker(
@@ -91,12 +91,12 @@ def make(
 
 
 def peer(name: str) -> Peer:
-    """Return a broker by a name such as ``b.3``, or else a client."""
+    """Return a broker for a name such as ``b.3``, otherwise a client."""
     return at(name) if "." in name else ClientId(name)
 
 
 def feed(broker: OctopiaBroker, sender: str, *messages: Message, now_ms: float = 0.0) -> Effects:
-    """Hand messages to a broker that must take them, and check what must always hold."""
+    """Hand messages to a broker that must accept them, and check its invariants."""
     effects = broker.receive(peer(sender), messages, now_ms)
     assert effects.violation is None
     broker.check()
@@ -104,13 +104,13 @@ def feed(broker: OctopiaBroker, sender: str, *messages: Message, now_ms: float =
 
 
 def join(broker: OctopiaBroker, name: str, *requests: ClientRequest, now_ms: float = 0.0) -> Effects:
-    """Attach a client and let it ask for things."""
+    """Attach a client and let it send requests."""
     assert broker.attach(ClientId(name), now_ms).violation is None
     return feed(broker, name, *requests, now_ms=now_ms)
 
 
 def taken(broker: OctopiaBroker, target: str, now_ms: float = 0.0, classes: int = ALL_CLASSES) -> list[Message]:
-    """Take all that waits for a neighbour or a client."""
+    """Take everything that waits for a neighbour or a client."""
     who = peer(target)
     if isinstance(who, ClientId):
         return mail_of(broker, who)
@@ -121,20 +121,20 @@ def taken(broker: OctopiaBroker, target: str, now_ms: float = 0.0, classes: int 
 
 
 def silence(broker: OctopiaBroker) -> None:
-    """Take all that waits, and forget it."""
+    """Take everything that waits, and drop it."""
     for each in (*broker.state.queues, *broker.state.clients):
         taken(broker, str(each))
 
 
 def entry(broker: OctopiaBroker, message: Advertise) -> CltEntry:
-    """Return what a broker holds about an advertisement."""
+    """Return a broker's entry for an advertisement."""
     found = broker.state.clt.get(message.id)
     assert found is not None
     return found
 
 
 def hosted(broker: OctopiaBroker, client: str = "P", handle: int = 0) -> CltEntry:
-    """Return what a host broker holds about an advertisement of a client."""
+    """Return a host broker's entry for a client's advertisement."""
     found = broker.state.clt.get(broker.state.clients[ClientId(client)].advertisements[handle])
     assert found is not None
     return found
@@ -146,7 +146,7 @@ def numbers(messages: list[Message]) -> list[int]:
 
 
 class Overlay:
-    """Brokers between which nothing moves, breaks or mends unless a test says so."""
+    """Brokers between which nothing moves, breaks or heals unless a test says so."""
 
     def __init__(self, tree: str = PATH, clusters: int = 3, **settings: Any):
         self.scot = Scot(parse_tree(tree), clusters)
@@ -172,13 +172,13 @@ class Overlay:
         return [link for link in self._links if self._carries(*link)]
 
     def ask(self, client: str, broker: str, *requests: ClientRequest) -> None:
-        """Let a client, attached on its first word, ask something of its broker."""
+        """Let a client send requests to its broker; the first call attaches it."""
         if ClientId(client) not in self[broker].state.clients:
             self[broker].attach(ClientId(client), self.now_ms)
         feed(self[broker], client, *requests, now_ms=self.now_ms)
 
     def step(self, source: str, target: str) -> Message | None:
-        """Bring the next message that waits at ``source`` for ``target`` there."""
+        """Carry the next message that waits at ``source`` for ``target``."""
         message = self[source].take(at(target), self.now_ms)
         if message is not None:
             self.log.append((source, target, message))
@@ -193,7 +193,7 @@ class Overlay:
                 return
 
     def cut(self, one: str, other: str) -> None:
-        """Let both ends notice that a link is down."""
+        """Report to both ends that a link is down."""
         self._cut[one, other] = self._cut[other, one] = None
         for source, target in ((one, other), (other, one)):
             if source in self.brokers:
@@ -201,19 +201,19 @@ class Overlay:
                 self[source].check()
 
     def heal(self, one: str, other: str) -> None:
-        """Let both ends notice that a link is up again."""
+        """Report to both ends that a link is up again."""
         del self._cut[one, other], self._cut[other, one]
         self._connect(one, other)
 
     def crash(self, name: str) -> None:
-        """Let a broker die, and its neighbours notice."""
+        """Crash a broker, and report it to its neighbours."""
         del self.brokers[name]
         for source, target in self._links:
             if target == name and source in self.brokers:
                 self[source].link_down(at(target), self.now_ms)
 
     def restart(self, name: str, *, connect: bool = True) -> OctopiaBroker:
-        """Start a crashed broker without memory, and connect it with all that can be reached."""
+        """Restart a crashed broker without state, and connect it to all reachable neighbours."""
         self._incarnations[name] += 1
         self.brokers[name] = make(
             name,
@@ -229,7 +229,7 @@ class Overlay:
         return self[name]
 
     def restart_all(self, *names: str) -> None:
-        """Start several crashed brokers together."""
+        """Restart several crashed brokers together."""
         for name in names:
             self.restart(name, connect=False)
         for source, target in self._links:
@@ -237,11 +237,11 @@ class Overlay:
                 self._connect(source, target)
 
     def received(self, client: str, broker: str) -> list[Message]:
-        """Take what waits for a client."""
+        """Take everything that waits for a client."""
         return taken(self[broker], client, self.now_ms)
 
     def said(self, source: str, target: str, *kinds: type) -> list[Any]:
-        """Return what was carried from one broker to another, of the given kinds."""
+        """Return the messages of the given kinds that were carried from one broker to another."""
         wanted = kinds or (object,)
         return [each for one, other, each in self.log if (one, other) == (source, target) and isinstance(each, wanted)]
 

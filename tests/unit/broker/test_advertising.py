@@ -1,4 +1,4 @@
-"""The advertisement broadcast process, Alg. 1, and what CIV updates do at the host broker."""
+"""The advertisement broadcast process, Alg. 1, and CIV updates at the host broker."""
 
 import pytest
 
@@ -19,7 +19,7 @@ FIRST = AdvertisementId(at("b.1"), 1, 0)
 
 
 def host() -> OctopiaBroker:
-    """The broker b.1 with an advertisement of its client P, already told to b.0 and b.2."""
+    """The broker b.1 with an advertisement of its client P, already sent to b.0 and b.2."""
     broker = make_broker("b.1")
     join(broker, "P", offer(7, "x > 0"))
     sent_by(broker)

@@ -1,4 +1,4 @@
-"""What clients ask of their host broker, and what becomes of those that leave or are too slow."""
+"""The requests of clients to their host broker, and clients that leave or are too slow."""
 
 import pytest
 
@@ -28,12 +28,12 @@ class TestRefusals:
             (
                 [offer(1, "x > 0")],
                 offer(1, "y > 0"),
-                Refused("advertisement", 1, "its handle names another advertisement of this client"),
+                Refused("advertisement", 1, "this client already uses the handle for another advertisement"),
             ),
             (
                 [want(1, "x > 0")],
                 want(1, "y > 0"),
-                Refused("subscription", 1, "its handle names another subscription of this client"),
+                Refused("subscription", 1, "this client already uses the handle for another subscription"),
             ),
             ([], UnadvertiseRequest(4), Refused("unadvertisement", 4, "this client has no such advertisement")),
             ([], UnsubscribeRequest(4), Refused("unsubscription", 4, "this client has no such subscription")),

@@ -1,4 +1,4 @@
-"""D5 and D4, sentence by sentence: what confirmations wait for, and what counts while they are awaited."""
+"""D5 and D4, sentence by sentence: the conditions of confirmations, and routing while they are pending."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ STAR = "a-b, b-c, b-d"
 
 
 def confirms(broker: OctopiaBroker, target: str = "a.0") -> list[Confirm]:
-    """Take all that waits for a neighbour, and return the confirmations."""
+    """Take everything that waits for a neighbour, and return the confirmations."""
     return [each for each in taken(broker, target) if isinstance(each, Confirm)]
 
 
 def acknowledge(advertised: Advertise, version: Version) -> CivAck:
-    """Make the acknowledgement of a bit."""
+    """Return the acknowledgement of a bit."""
     return CivAck(((advertised.id, version),))
 
 
 def version_sent(broker: OctopiaBroker, host: str) -> Version:
-    """Take all that waits for a host broker, and return the version of the only CIV update."""
+    """Take everything that waits for a host broker, and return the version of the only CIV update."""
     [update] = [each for each in taken(broker, host) if isinstance(each, CivSet | CivUnset | CivNone | CivState)]
     return update.version
 
@@ -741,7 +741,7 @@ class TestPendingBits:
         broker.link_down(at("b.1"), 1.0)
         broker.link_up(at("b.1"), 2.0)
         silence(broker)
-        # The same version never says anything else; if it did, the bit would stay as it was stored.
+        # The same version never carries another value; if it did, the stored bit would stay.
         feed(broker, "b.1", CivSet((named,), v(4)), now_ms=3.0)
         assert taken(broker, "b.1") == [CivAck(((named, v(4)),))]
         assert list(hosted(broker).pending) == [at("b.2")]
@@ -832,7 +832,7 @@ class TestConfirmationsOff:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_once_confirmed_everything_is_in_force_whatever_the_order(seed: int) -> None:
-    """Links move in a random order, and some break and mend; nobody is told too early, and all are told at last."""
+    """Links move in a random order, and some break and heal: no confirmation comes too early, and all come at last."""
     chance = random.Random(seed)
     overlay = Overlay("a-b, b-c, b-d", 3)
     breakable = [("a.0", "b.0"), ("b.0", "c.0"), ("b.0", "b.1"), ("c.0", "c.2"), ("d.0", "d.1")]
@@ -867,7 +867,7 @@ def test_once_confirmed_everything_is_in_force_whatever_the_order(seed: int) -> 
 
 
 def _newly_told(overlay: Overlay, asked: dict[str, tuple[str, object]]) -> dict[str, None]:
-    """Return the clients that are told now, having checked that what they asked for is in force wherever it must be."""
+    """Return the newly confirmed clients, and check that their requests are in force wherever they must be."""
     told: dict[str, None] = {}
     for client, (home, _) in asked.items():
         if any(isinstance(each, Confirmed) for each in overlay.received(client, home)):

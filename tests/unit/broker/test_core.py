@@ -18,7 +18,7 @@ def civ(text: str) -> ClusterIndexVector:
 
 
 def busy_broker(**settings: object) -> OctopiaBroker:
-    """The broker b.1 with a bit of everything in its tables and queues."""
+    """The broker b.1 with some entries in all its tables and queues."""
     broker = make_broker("b.1", **settings)
     join(broker, "P", offer(0, "x > 0"), offer(1, "y > 0"))
     join(broker, "S", want(0, "x > 5"), want(1, "y > 5"))

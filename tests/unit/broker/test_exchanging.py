@@ -55,22 +55,22 @@ GRACE_MS = 5000.0
 
 
 def of(messages: list[Message], *kinds: type) -> list[Message]:
-    """Return the messages of some kinds."""
+    """Return the messages of the given kinds."""
     return [each for each in messages if isinstance(each, kinds)]
 
 
 def complete(*subscriptions: Subscribe) -> SubscriptionDigest:
-    """Make a complete digest."""
+    """Return a complete digest."""
     return SubscriptionDigest(tuple(each.id for each in subscriptions), (), complete=True)
 
 
 def incomplete(*subscriptions: Subscribe) -> SubscriptionDigest:
-    """Make a digest that does not claim to name everything."""
+    """Return a digest that does not claim to name everything."""
     return SubscriptionDigest(tuple(each.id for each in subscriptions), (), complete=False)
 
 
 def restarted(name: str = "b.0", **settings: object) -> OctopiaBroker:
-    """Make a broker without memory, whose links have all come up and whose greetings are gone."""
+    """Return a broker without state, whose links have all come up and whose greetings are gone."""
     broker = make(name, incarnation=2, restarted_at_ms=0.0, **settings)  # type: ignore[arg-type]
     for neighbour in broker.state.neighbourhood.neighbours:
         broker.link_up(neighbour, 0.0)
@@ -610,7 +610,7 @@ class TestRecoveringBrokerAndConfirmations:
 
     @pytest.mark.parametrize("seed", range(10))
     def test_whoever_is_confirmed_is_counted_in_at_every_host(self, seed: int) -> None:
-        """What a broker learns after a subscription needs no wait: its host counts it in until it has answered."""
+        """An advertisement learned after a subscription needs no wait: until answered, it counts as wanted."""
         chance = random.Random(seed)
         overlay = Overlay("a-b, b-c", 3)
         overlay.ask("P", "b.1", offer())

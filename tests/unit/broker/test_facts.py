@@ -1,4 +1,4 @@
-"""What a broker tells of itself at each level of detail."""
+"""The facts of a broker at each level of detail."""
 
 from octopia.broker import Case, Detail, Event, Fact, LinkView, OctopiaBroker, Routed, Verdict
 from octopia.ids import AdvertisementId, ClientId, LinkKind, PublicationId, SubscriptionId
@@ -11,7 +11,7 @@ ADVERTISEMENT = AdvertisementId(at("b.1"), 1, 0)
 
 
 def full_life(detail: Detail) -> OctopiaBroker:
-    """A broker that has seen every kind of input, its facts not yet drained."""
+    """A broker that has handled every kind of input, its facts not yet drained."""
     broker = make_broker("b.1", detail=detail, client_queue_limit=1, hop_limit=2)
     join(broker, "P", offer(4, "x > 0"))
     join(broker, "S", want(5, "x > 5"), UnsubscribeRequest(6), overflow=Overflow.DROP_OLDEST)

@@ -81,7 +81,7 @@ CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
         lambda broker: add_to_clt(broker, AdvertisementId(at("a.0"), 1, 0), at("b.0"), 0),
     ),
     (
-        "was named by another broker",
+        "another broker minted its id",
         lambda broker: add_to_clt(broker, AdvertisementId(at("b.2"), 1, 0), P, 1, 2),
     ),
     ("lacks the host bit", lambda broker: clear_bit(broker, HOSTED, 1)),
@@ -110,7 +110,7 @@ CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
         "tables hold 0 subscriptions of clients, but clients issued 1",
         lambda broker: broker.state.prt.remove(SubscriptionId(at("b.1"), 1, 0)),
     ),
-    ("do not mirror the subscriptions of clients", forget_a_handle),
+    ("do not match the subscriptions of clients", forget_a_handle),
     ("3 deliveries wait for client P, more than the 2 allowed", overfill),
     ("an empty queue for client P", lambda broker: broker.state.queue_of(P)),
     ("a queue for client ghost, which is not attached", leave_a_queue_behind),

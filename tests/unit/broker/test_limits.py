@@ -1,4 +1,4 @@
-"""D10: a link that is down counts as congested, and what must wait for it waits within limits of bytes and time."""
+"""D10: a link that is down counts as congested, and publications wait for it within limits of bytes and time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZE = publication(0).size_bytes
 
 
 def down(link: str = "c.0", at_ms: float = 10.0, **settings: object) -> OctopiaBroker:
-    """Make a broker with a subscription of c.0 whose link is down since then."""
+    """Return a broker with a subscription of c.0 whose link is down since ``at_ms``."""
     broker = make(**settings)  # type: ignore[arg-type]
     feed(broker, "c.0", subscription("c.0"))
     silence(broker)
@@ -43,7 +43,7 @@ def down(link: str = "c.0", at_ms: float = 10.0, **settings: object) -> OctopiaB
 
 
 def waiting(broker: OctopiaBroker, link: str = "c.0") -> list[int]:
-    """Return the numbers of what waits for a link."""
+    """Return the numbers of the publications that wait for a link."""
     return numbers(broker.state.queues[at(link)].waiting())
 
 
@@ -79,7 +79,7 @@ class TestBytes:
         for link in ("b.1", "b.2"):
             broker.force(at(link), Verdict.CONGESTED, None, 10.0)
         broker.force(at("c.0"), Verdict.FREE, None, 10.0)
-        # Case II: c.0 carries what goes to clusters 1 and 2.
+        # Case II: c.0 carries the publications for clusters 1 and 2.
         sent = [publication(each, *([1, 2] if each % 2 else []), clusters=4) for each in range(5)]
         feed(broker, "a.0", *sent, now_ms=11.0)
         assert waiting(broker) == [2, 3, 4]
@@ -213,7 +213,7 @@ class TestTime:
 
 
 def silence_control(broker: OctopiaBroker) -> None:
-    """Take what is not a publication, and forget it."""
+    """Take control messages, and drop them."""
     for each in (*broker.state.queues, *broker.state.clients):
         while broker.take(each, 0.0, 0) is not None:
             pass
@@ -234,7 +234,7 @@ class TestCongestion:
         assert (status.congested, status.queue_length) == (False, 0)
 
     def publisher(self, algorithm: str = "dynamic") -> OctopiaBroker:
-        """Make a broker whose publisher is wanted in clusters 1 and 2."""
+        """Return a broker whose publisher is wanted in clusters 1 and 2."""
         broker = make(algorithm=algorithm)
         join(broker, "P", offered())
         [named] = broker.state.clients[ClientId("P")].advertisements.values()

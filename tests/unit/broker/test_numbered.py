@@ -1,4 +1,4 @@
-"""What numbers stand for, kept for sets that come again."""
+"""Caches for the numbers that a matcher returns."""
 
 from array import array
 

@@ -1,7 +1,7 @@
-"""Back-pressure at one broker: bounded queues, inputs that wait, copies that stay as decided, credit in its time.
+"""Back-pressure at one broker: bounded queues, waiting inputs, copies that stay as decided, and the return of credit.
 
-The broker is b.0 of a star: a.0, c.0 and d.0 over aLinks, b.1, b.2 and b.3 over iLinks. A subscription of c.0
-draws plain copies there; copies with a CIV go over iLinks.
+The broker is b.0 of a star: a.0, c.0 and d.0 over aLinks, b.1, b.2 and b.3 over iLinks. A subscription of c.0 attracts
+plain copies; copies with a CIV go over iLinks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STAR = "a-b, b-c, b-d"
 
 
 def bounded(capacity: int = 1, **settings: object) -> OctopiaBroker:
-    """Make the broker, with subscriptions of c.0 (x) and d.0 (y)."""
+    """Return the broker, with subscriptions of c.0 (x) and d.0 (y)."""
     broker = make(tree=STAR, clusters=4, queue_capacity=capacity, **settings)  # type: ignore[arg-type]
     feed(broker, "c.0", subscription("c.0", text="x > 0"))
     feed(broker, "d.0", subscription("d.0", text="y > 0"))
@@ -51,12 +51,12 @@ def bounded(capacity: int = 1, **settings: object) -> OctopiaBroker:
 
 
 def plain(number: int, **attributes: int) -> Publish:
-    """Make a plain publication; without attributes it is for c.0."""
+    """Return a plain publication; without attributes it is for c.0."""
     return publication(number, clusters=4, **(attributes or {"x": 1}))
 
 
 def carrying(number: int, *civ: int) -> Publish:
-    """Make a publication that nobody in this cluster wants, for other clusters."""
+    """Return a publication for other clusters that no client of this cluster wants."""
     return publication(number, *civ, clusters=4, z=1)
 
 
@@ -66,7 +66,7 @@ def waiting(broker: OctopiaBroker, link: str) -> list[int]:
 
 
 def take(broker: OctopiaBroker, link: str, now_ms: float = 0.0) -> Message:
-    """Take one message, which must be there, and check what must always hold."""
+    """Take one message, which must be there, and check the broker's invariants."""
     message = broker.take(at(link), now_ms)
     assert message is not None
     broker.check()
@@ -310,7 +310,7 @@ class TestCopiesStayAsDecided:
 
 
 def silence_control(broker: OctopiaBroker) -> None:
-    """Take all control messages, and forget them."""
+    """Take all control messages, and drop them."""
     for each in (*broker.state.queues, *broker.state.clients):
         while broker.take(each, 0.0, CONTROL_ONLY) is not None:
             pass
@@ -407,7 +407,7 @@ class TestClients:
         feed(broker, "P", say(0), say(1), say(2), say(3))
         broker.detach(ClientId("P"), 1.0)
         broker.check()
-        # Number 1 was routed when 0 had filled the queue; its copy is fixed. The others had not been looked at.
+        # Number 1 was routed when 0 had filled the queue; its copy is fixed. The others are not routed yet.
         assert numbers(taken(broker, "c.0", 2.0)) == [0, 1]
         broker.check()
         assert not broker.state.inputs

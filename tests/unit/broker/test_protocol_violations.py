@@ -1,4 +1,4 @@
-"""A message that its link may not carry ends the batch; what came before it has had its effect."""
+"""A message that its link may not carry ends the batch; the messages before it have taken effect."""
 
 import pytest
 

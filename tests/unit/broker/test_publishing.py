@@ -1,4 +1,4 @@
-"""What happens to a publication at one broker."""
+"""The routing of a publication at one broker."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def congest(broker: OctopiaBroker, *links: str) -> None:
 
 
 def copies(broker: OctopiaBroker) -> dict[str, str]:
-    """Take what waits for neighbours: the CIV that each copy carries, or a dash."""
+    """Take everything that waits for neighbours, and return the CIV that each copy carries, or a dash."""
     sent = sent_by(broker)
     assert all(len(messages) == 1 for messages in sent.values())
     return {link: str(message.publication_civ or "-") for link, (message,) in sent.items()}

@@ -18,7 +18,7 @@ def sub(host: str, number: int) -> SubscriptionId:
 
 
 def with_advertisements(*advertised: tuple[str, int, str]) -> OctopiaBroker:
-    """The broker b.1 of a star, which has heard of these advertisements."""
+    """The broker b.1 of a star, which knows these advertisements."""
     broker = make_broker("b.1", STAR)
     for host, number, text in advertised:
         broker.receive(at(host), [advertise(host, number, text)], 0.0)

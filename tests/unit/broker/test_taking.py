@@ -1,4 +1,4 @@
-"""Taking all at once gives what taking one after the other gives."""
+"""Taking all messages at once gives the same as taking them one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One end of a link: what it writes, accepts, acknowledges, grants, and does about silence."""
+"""One end of a link: writing, acceptance, acknowledgement, credit, and silence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = 50
 
 
 def data(number: int, traffic_class: int = 0, size: int = SIZE) -> Publish:
-    """Make a publication of a class and size; one with an empty payload takes 50 bytes."""
+    """Return a publication of a class and size; one with an empty payload takes 50 bytes."""
     civ = ClusterIndexVector.of(range(traffic_class), 8) if traffic_class else None
     message = Publish(PublicationId(at("a.0"), 1, number), Publication({"x": 1}, b"." * (size - SIZE)), civ, 1, 0.0)
     assert (message.traffic_class, message.size_bytes) == (traffic_class, size)
@@ -41,7 +41,7 @@ class Pair:
         self.connect()
 
     def connect(self) -> tuple[Outcome, Outcome]:
-        """Open a new connection, and let both ends greet."""
+        """Open a new connection, and let both ends greet each other."""
         for end in (self.a, self.b):
             end.disconnected()
             end.connected(self.now_ms)
@@ -49,11 +49,11 @@ class Pair:
         return self.b.receive(to_b, self.now_ms), self.a.receive(to_a, self.now_ms)
 
     def carry(self, source: Session, target: Session) -> list[Message]:
-        """Bring what one end has to write to the other, and return the messages that it accepted."""
+        """Carry the items of one end to the other, and return the messages that it accepted."""
         return target.receive(source.drain(self.now_ms), self.now_ms).messages
 
     def settle(self) -> tuple[list[Message], list[Message]]:
-        """Carry back and forth until both are silent; return what a and what b accepted."""
+        """Carry back and forth until both are silent; return the messages that a and b accepted."""
         at_a: list[Message] = []
         at_b: list[Message] = []
         while True:
@@ -118,7 +118,7 @@ class TestGreeting:
         assert session.status is Status.DOWN
 
     def test_an_end_that_is_greeted_anew_greets_again_and_repeats_itself(self):
-        """The other end lost its connection and has a new one, while this end took the old one for sound."""
+        """The other end lost its connection and has a new one, while this end considered the old one sound."""
         pair = Pair()
         pair.send(control())
         pair.a.drain(0.0)
@@ -394,7 +394,7 @@ class TestClosedWindow:
         assert [may_send(pair.a, each) for each in range(2)] == [False, True]
 
     def test_what_was_on_its_way_when_it_closed_is_accepted(self):
-        """It is kept for later by the broker; refusing it would break the sequence."""
+        """The broker keeps it for later; refusing it would break the sequence."""
         pair = Pair()
         pair.send(data(0))
         pair.b.accept_data(accepts=False)
@@ -452,7 +452,7 @@ class TestReconnecting:
 
 class TestNewIncarnation:
     def restarted(self, pair: Pair) -> Session:
-        """Let b die and come back without memory."""
+        """Let b crash and restart without state."""
         pair.b = Session(2, pair.settings)
         pair.connect()
         return pair.b
@@ -517,7 +517,7 @@ class TestNewIncarnation:
         assert may_send(b, 0)
 
     def test_frames_that_are_still_being_placed_do_not_count_for_the_new_incarnation(self):
-        """The broker reports what it got from the old incarnation, which is not what the new one is owed for."""
+        """The broker reports frames of the old incarnation as placed; the new one gets no credit for them."""
         pair = Pair()
         pair.b.send(data(0, size=60), 0.0)
         pair.b.send(data(1, size=70), 0.0)

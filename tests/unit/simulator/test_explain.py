@@ -102,7 +102,7 @@ def test_a_subscription_that_was_not_in_force():
 def test_a_matching_subscription_of_a_refused_publication():
     lines = story(event("publish = {symbol = 'SAP', volume = 9}"))
     (line,) = (line for line in lines if line.startswith("  S/1"))
-    assert "it wants it, but the publication was refused" in line
+    assert "it matches, but the publication was refused" in line
 
 
 @pytest.mark.parametrize(

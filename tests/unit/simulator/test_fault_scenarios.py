@@ -418,8 +418,8 @@ subscribe = ["x >= 0"]
         result = run_scenario(scenario(*events, head=head, clients=clients))
         assert result.recorder.refused
         told, *refused = result.recorder.refused
-        assert told.reason.startswith("it was cut off, since it was too slow: 10001 deliveries were lost")
-        assert {each.reason for each in refused} == {"it was cut off, since it was too slow"}
+        assert told.reason.startswith("it was too slow and was cut off: 10001 deliveries were lost")
+        assert {each.reason for each in refused} == {"it was too slow and was cut off"}
         assert result.losses()["lost_by_slow_clients"] == result.to_json()["losses"]["lost_by_slow_clients"] > 10_000
 
     def test_the_check_says_what_it_does_not_vouch_for(self) -> None:

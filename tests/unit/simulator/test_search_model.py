@@ -180,7 +180,7 @@ class TestExplorer:
         assert report.states <= 5
 
     def test_a_path_that_does_not_exist_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="expected a number below 2 at this step of the way, got 7"):
+        with pytest.raises(UsageError, match="expected a number below 2 at this step of the path, got 7"):
             list(Explorer(SMALL).replay([7]))
 
     def test_an_unknown_scenario_is_refused(self) -> None:

@@ -71,7 +71,7 @@ class TestWithdrawal:
         assert broker.counters.duplicates_discarded == 1
 
     def test_a_late_second_copy_does_not_bring_the_advertisement_back(self):
-        """The copy from b.1 is still on its way when a.1 has already heard of the withdrawal, and told b.1 of it."""
+        """The copy from b.1 is still on its way when a.1 has handled the withdrawal and sent it to b.1."""
         overlay = TidOverlay()
         overlay.ask("P", "a.0", offer(0, "x > 0"))
         for link in (("a.0", "a.1"), ("a.0", "b.0"), ("b.0", "b.1")):

@@ -45,11 +45,11 @@ class TestClients:
         [
             (
                 (offer(3, "x > 0"), offer(3, "y > 0")),
-                Refused("advertisement", 3, "its handle names another advertisement of this client"),
+                Refused("advertisement", 3, "this client already uses the handle for another advertisement"),
             ),
             (
                 (want(3, "x > 0"), want(3, "y > 0")),
-                Refused("subscription", 3, "its handle names another subscription of this client"),
+                Refused("subscription", 3, "this client already uses the handle for another subscription"),
             ),
             ((UnadvertiseRequest(5),), Refused("unadvertisement", 5, "this client has no such advertisement")),
             ((UnsubscribeRequest(5),), Refused("unsubscription", 5, "this client has no such subscription")),

@@ -1,4 +1,4 @@
-"""The choice of paths on made-up views, without a broker."""
+"""Path selection on artificial views, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that overtake each other: whatever the order in which links move, everything comes to rest as it should."""
+"""Requests that overtake each other: in whatever order links move, the tables are right in the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLIENTS = {"P0": "a.0", "P1": "b.1", "P2": "c.0", "S0": "a.1", "S1": "c.1", "S2"
 
 
 class Crowd:
-    """Clients that issue and withdraw things while messages are on their way."""
+    """Clients that issue and withdraw requests while messages are on their way."""
 
     def __init__(self, seed: int):
         self.rng = random.Random(seed)

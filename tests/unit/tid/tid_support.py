@@ -1,4 +1,4 @@
-"""Brokers that route by tree ids, driven by hand."""
+"""TID brokers, driven by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_tid_broker(
     selection: PathSelection = PathSelection.LINEAR,
     **settings: Any,
 ) -> TidBroker:
-    """Make one broker of an overlay; without further words, of the six brokers of the paper's Fig. 1."""
+    """Return one broker of an overlay, by default of the six brokers of the paper's Fig. 1."""
     neighbourhood = Scot(parse_tree(tree), clusters).neighbourhood(at(name))
     chosen = make_settings(algorithm, **settings)
     routing = dataclasses.replace(chosen.routing, path_selection=selection)
@@ -64,7 +64,7 @@ def make_tid_broker(
 
 
 class TidOverlay(HandDriven):
-    """An overlay of such brokers between which nothing moves unless a test says so."""
+    """An overlay of TID brokers between which nothing moves unless a test says so."""
 
     def __init__(self, tree: str = "a-b, b-c", clusters: int = 2, **settings: Any):
         super().__init__(tree, clusters)

@@ -1,9 +1,8 @@
-"""Exhaustive search over small overlays.
+"""Exhaustive search of small overlays.
 
-The simulator plays one story at a time; this package looks at all of them. ``scenarios`` says what is searched,
-``steps`` takes single steps of nodes, ``canonical`` tells their states apart, ``model`` makes a transition
-system of the whole, ``ledger`` and ``judging`` know what must hold, ``explorer`` searches and ``telling`` puts what it
-found into words.
+The simulator runs one interleaving at a time; this package visits all of them. ``scenarios`` defines the searches.
+``steps`` takes single steps of nodes. ``canonical`` compares states. ``model`` is the transition system of the overlay.
+``ledger`` and ``quiescence`` hold the requirements. ``explorer`` searches, and ``narration`` describes its paths.
 """
 
 from octopia.simulator.search.explorer import Explorer, Order, Report, Violation

@@ -1,4 +1,4 @@
-"""``python -m octopia.simulator.search``: search a scenario, or go one way through it again."""
+"""``python -m octopia.simulator.search``: search a scenario, or replay one path through it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from octopia.simulator.search.scenarios import SCENARIOS, find_scenario
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says, and return 1 if something is wrong, 2 if it cannot be done."""
+    """Run the command line; return 1 if a violation was found, 2 for a usage error."""
     options = _parser().parse_args(arguments)
     try:
         explorer = Explorer(find_scenario(options.scenario))
@@ -30,14 +30,14 @@ def _parser() -> argparse.ArgumentParser:
     scenarios = "\n".join(f"  {each.name:12} {each.about}" for each in SCENARIOS.values())
     parser = argparse.ArgumentParser(
         prog="python -m octopia.simulator.search",
-        description="Look at every state that a small overlay can reach, and print the way to one that is wrong.",
+        description="Visit every reachable state of a small overlay, and print the path to the first violation.",
         epilog=f"scenarios:\n{scenarios}\n\nexample:\n  python -m octopia.simulator.search crash --limit 20000",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("scenario", help="which scenario to search")
-    parser.add_argument("--limit", type=int, default=0, help="stop after so many states; 0 is all (the default)")
-    parser.add_argument("--order", choices=[*Order], default=Order.BREADTH, help="breadth first finds the shortest way")
-    parser.add_argument("--replay", metavar="3,1,0", help="go this way again, step by step")
+    parser.add_argument("scenario", help="the scenario to search")
+    parser.add_argument("--limit", type=int, default=0, help="stop after this number of states (default: 0, no limit)")
+    parser.add_argument("--order", choices=[*Order], default=Order.BREADTH, help="breadth finds the shortest path")
+    parser.add_argument("--replay", metavar="3,1,0", help="replay this path, step by step")
     return parser
 
 

@@ -1,14 +1,16 @@
-"""The canonical form of a node, and how nodes are cloned.
+"""The canonical form of a node, and the cloning of nodes.
 
-Two objects with the same canonical form must have the same future. So the form is found by walking over everything that
-an object holds, rather than by naming what matters: a field that is added tomorrow is part of it. Left out is only
+Two objects with the same canonical form must have the same future. So the form covers everything that an object holds,
+including fields added later. Two things are left out:
 
-- a field with a marker of ``octopia.markers`` at its declaration: it is fixed, derived, history, or changed by time;
-- times: of a field whose name ends in ``_ms`` only whether it is set counts. In a search time stands still, except for
-  one leap to the end of the grace period, which is longer than any window of Eq. 3 and shorter than the limits of D10.
+- fields with a marker of ``octopia.markers`` at their declaration: they are fixed, derived, history, or changed by
+  time;
+- times: for a field whose name ends in ``_ms``, only whether it is set counts. In a search, time does not advance,
+  except for one step to the end of the grace period, which is longer than any window of Eq. 3 and shorter than the
+  limits of D10.
 
-Numbers (versions, sequences, grants) are kept as they are, and dictionaries in the order in which they grew. Both tell
-more states apart than necessary, and never fewer.
+Numbers (versions, sequences, grants) and the insertion order of dictionaries are kept as they are. Both distinguish
+more states than necessary, and never fewer.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _marks: dict[type, Mapping[str, Mark]] = {}
 
 
 def digest(value: object) -> bytes:
-    """Return 16 bytes that stand for the canonical form of a value."""
+    """Return a digest of 16 bytes of the canonical form of a value."""
     encoded = msgspec.msgpack.encode(describe(value), enc_hook=_encode)
     return hashlib.blake2b(encoded, digest_size=16).digest()
 
@@ -53,7 +55,7 @@ def describe(value: Any) -> Any:
 
 
 def clone(value: Any) -> Any:
-    """Copy a value so deeply that nothing done to the copy shows in the original."""
+    """Return a deep copy of a value: changes to the copy do not affect the original."""
     kind = type(value)
     if _holds_nothing(kind) or kind is tuple:
         return value
@@ -71,7 +73,7 @@ def clone(value: Any) -> Any:
 
 
 def marks_of(kind: type) -> Mapping[str, Mark]:
-    """Return the fields of a class that are no part of its state, each with the reason."""
+    """Return the fields of a class that are not part of its state, each with the reason."""
     known = _marks.get(kind)
     if known is None:
         hints = get_type_hints(kind, include_extras=True)
@@ -88,7 +90,7 @@ def _describe_field(name: str, value: Any) -> Any:
 
 
 def _holds_nothing(kind: type) -> bool:
-    """Tell whether values of a type are immutable, so that they are their own canonical form."""
+    """Return whether values of a type are immutable, and so their own canonical form."""
     known = _is_leaf.get(kind)
     if known is None:
         known = _is_leaf[kind] = issubclass(kind, _LEAVES) or hasattr(kind, "_fields")
@@ -96,7 +98,7 @@ def _holds_nothing(kind: type) -> bool:
 
 
 def fields_of(value: Any) -> tuple[str, ...]:
-    """Return the names of an object's fields: all its slots, and what its constructor has set beside them."""
+    """Return the names of an object's fields: all its slots, and all other attributes that its constructor has set."""
     kind = type(value)
     known = _fields.get(kind)
     if known is None:

@@ -1,8 +1,8 @@
-"""The search itself: every state that can be reached, up to a limit, once.
+"""The search: every reachable state, up to a limit, once.
 
-States are told apart by digests of 16 bytes; of those already met only the digest and the way to them are kept, and
-whole states only on the frontier. Breadth first finds the shortest way to a violation; depth first reaches the
-ends of long stories early, where a limit would stop the former among their beginnings.
+States are identified by digests of 16 bytes. For visited states only the digest and the path are kept; whole states are
+kept only on the frontier. Breadth first finds the shortest path to a violation. Depth first reaches the ends of long
+runs early, where a limit would stop breadth first near their beginnings.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from octopia.errors import UsageError
-from octopia.simulator.search.judging import Judge
 from octopia.simulator.search.model import Model, State
+from octopia.simulator.search.narration import describe
+from octopia.simulator.search.quiescence import QuiescenceChecker
 from octopia.simulator.search.scenarios import Scenario
-from octopia.simulator.search.telling import tell
 
 Progress = Callable[[str], None]
 _PROGRESS_STATES = 50_000
 
 
 class Order(enum.StrEnum):
-    """In which order states are looked at."""
+    """The order in which states are visited."""
 
     BREADTH = "breadth"
     DEPTH = "depth"
@@ -33,7 +33,7 @@ class Order(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong, and the way there: the number of each transition among those that were possible, and in words."""
+    """A violation and the path to it: the index of each transition among the possible ones, and its description."""
 
     scenario: str
     sentence: str
@@ -42,7 +42,7 @@ class Violation:
 
     @property
     def command(self) -> str:
-        """The command that goes the same way again."""
+        """The command that replays the path."""
         return f"python -m octopia.simulator.search {self.scenario} --replay {','.join(map(str, self.path))}"
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Violation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """What a search came to; it is ``complete`` if there was nothing left to look at."""
+    """The result of a search; it is ``complete`` if no states were left to visit."""
 
     scenario: str
     states: int
@@ -73,7 +73,7 @@ class Report:
 
 
 class _Memory:
-    """What is remembered of states that were met: their digests, and how each was reached first."""
+    """The visited states: their digests, and the first path to each."""
 
     def __init__(self) -> None:
         self._met: set[bytes] = set()
@@ -84,7 +84,7 @@ class _Memory:
         return len(self._met)
 
     def note(self, state: State, parent: int, move: int) -> int | None:
-        """Note a state, and return its number, or None if it was met before."""
+        """Store a state and return its number, or None if it was visited before."""
         before = len(self._met)
         self._met.add(state.digest())
         if len(self._met) == before:
@@ -103,18 +103,18 @@ class _Memory:
 
 
 class Explorer:
-    """Looks at the states of a scenario."""
+    """The search of one scenario."""
 
     def __init__(self, scenario: Scenario):
         self.model = Model(scenario)
-        self._judge = Judge(self.model)
+        self._checker = QuiescenceChecker(self.model)
         self._memory = _Memory()
         self._frontier: deque[tuple[int, State]] = deque()
         self._transitions = 0
         self._at_rest = 0
 
     def search(self, limit: int = 0, order: Order = Order.BREADTH, progress: Progress | None = None) -> Report:
-        """Look at all states, or at the first ``limit`` of them, until one is wrong."""
+        """Visit all states, or the first ``limit``, until one is wrong."""
         began = time.perf_counter()
         self._begin()
         violation: Violation | None = None
@@ -124,7 +124,7 @@ class Explorer:
             if progress and len(self._memory) >= due:
                 due += _PROGRESS_STATES
                 seconds = time.perf_counter() - began
-                progress(f"{len(self._memory):,} states, {len(self._frontier):,} to look at, {seconds:.0f} s")
+                progress(f"{len(self._memory):,} states, {len(self._frontier):,} to visit, {seconds:.0f} s")
         return Report(
             self.model.scenario.name,
             len(self._memory),
@@ -137,13 +137,13 @@ class Explorer:
         )
 
     def replay(self, path: Sequence[int]) -> Iterator[tuple[str, str]]:
-        """Go a given way, and yield for each step what happens and what is wrong then, or an empty text."""
+        """Follow a path, and yield for each step its description and the violation it causes, or an empty text."""
         state = self.model.begin()
         for move in path:
             enabled = self.model.transitions(state)
             if not 0 <= move < len(enabled):
-                raise UsageError(f"expected a number below {len(enabled)} at this step of the way, got {move}")
-            line = tell(self.model, state, enabled[move])
+                raise UsageError(f"expected a number below {len(enabled)} at this step of the path, got {move}")
+            line = describe(self.model, state, enabled[move])
             state, complaint = self.model.follow(state, enabled[move])
             yield line, complaint or self._complaint_at_rest(state)
 
@@ -155,7 +155,7 @@ class Explorer:
         self._transitions = self._at_rest = 0
 
     def _expand(self, number: int, state: State) -> Violation | None:
-        """Put the states that follow onto the frontier, unless one is wrong."""
+        """Add the next states to the frontier, unless one is wrong."""
         for move, transition in enumerate(self.model.transitions(state)):
             self._transitions += 1
             after, complaint = self.model.follow(state, transition)
@@ -172,7 +172,7 @@ class Explorer:
         return None
 
     def _complaint_at_rest(self, state: State) -> str:
-        return next(self._judge.complaints(state), "") if self.model.is_at_rest(state) else ""
+        return next(self._checker.complaints(state), "") if self.model.is_at_rest(state) else ""
 
     def _violation(self, sentence: str, path: tuple[int, ...]) -> Violation:
         story = tuple(line for line, _ in self.replay(path))

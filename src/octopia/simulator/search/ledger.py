@@ -1,11 +1,11 @@
-"""What clients did and were told, and what follows from it: the part of a state that no broker knows.
+"""The actions of clients and the replies to them: the part of a state that no broker knows.
 
-Confirmed means confirmed: a publication that is accepted when a matching subscription was already confirmed to its
-client is *owed* to it, unless its journey overlaps a crash. It does if it is under way when a broker crashes, or if it
-is made before all neighbours have noticed, for a subscription that was confirmed before the crash (a *stale* one).
-After that, links wait for the broker to come back; and what is confirmed after a crash must not suffer from it at all.
-Where a grace period ended before its recovery, nothing is owed. No client may be given the same publication twice, nor
-one that it does not want at that moment.
+A publication is *owed* to a client if a matching subscription was confirmed to the client before the publication was
+accepted, unless a crash may have lost it. That is the case if it is under way when a broker crashes. It is also the
+case if it is made before all neighbours have noticed the crash, for a subscription that was confirmed before the crash
+(a *stale* one). After that, links wait for the broker to return; and subscriptions confirmed after a crash must not be
+affected by it. If a grace period ends before the recovery, nothing is owed. No client may get the same publication
+twice, or one that it does not want at that moment.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from octopia.protocol.messages import (
 from octopia.simulator.search.scenarios import Client, Scenario
 
 Receipt: TypeAlias = tuple[int, int, int]
-"""A publication by number, a client by index, and a subscription of its by handle."""
+"""A publication by number, a client by index, and its subscription by handle."""
 
 
 class Ledger(NamedTuple):
-    """All in order: what is confirmed, as (client, 1 for subscriptions, handle); what was delivered; what is owed."""
+    """Confirmed requests, as (client, 1 for subscriptions, handle), deliveries, and those still owed, each in order."""
 
     confirmed: tuple[tuple[int, int, int], ...] = ()
     stale: tuple[tuple[int, int, int], ...] = ()
@@ -43,19 +43,19 @@ class Ledger(NamedTuple):
 
 
 class InForce(NamedTuple):
-    """What a client has in force, by handle, in the order in which it issued it."""
+    """The requests that a client has in force, by handle, in the order in which it issued them."""
 
     advertisements: Mapping[int, AdvertiseRequest]
     subscriptions: Mapping[int, SubscribeRequest]
 
     @property
     def requests(self) -> tuple[ClientRequest, ...]:
-        """All that it would issue again at a broker that knows nothing of it."""
+        """All requests that it would issue again at a broker that does not know it."""
         return (*self.advertisements.values(), *self.subscriptions.values())
 
 
 class Witness:
-    """Keeps ledgers of one scenario."""
+    """The rules that keep the ledger of one scenario."""
 
     def __init__(self, scenario: Scenario):
         self._clients = scenario.clients
@@ -67,11 +67,11 @@ class Witness:
         return self._names[name]
 
     def in_force(self, client: int, done: int) -> InForce:
-        """Return what a client has in force when it has done so many actions of its script."""
+        """Return the requests that a client has in force after ``done`` actions of its script."""
         return self._in_force[client][done]
 
     def is_confirmed(self, ledger: Ledger, client: int, done: int) -> bool:
-        """Tell whether all that a client has in force is confirmed."""
+        """Return whether all requests that a client has in force are confirmed."""
         held = self._in_force[client][done]
         needed = [(client, 0, each) for each in held.advertisements] + [
             (client, 1, each) for each in held.subscriptions
@@ -79,7 +79,7 @@ class Witness:
         return all(each in ledger.confirmed for each in needed)
 
     def acted(self, ledger: Ledger, client: int, request: ClientRequest) -> Ledger:
-        """Note that a client did something: what it withdraws is neither confirmed nor owed any more."""
+        """Record a client's request: what it withdraws is no longer confirmed or owed."""
         match request:
             case UnsubscribeRequest():
                 owed = tuple(each for each in ledger.owed if each[1:] != (client, request.handle))
@@ -90,7 +90,7 @@ class Witness:
                 return ledger
 
     def accepted(self, ledger: Ledger, scripts: Sequence[int], publication: PublishRequest) -> Ledger:
-        """Note that a publication was accepted: it is owed to all whose subscription is confirmed and matches."""
+        """Record an accepted publication: it is owed to all clients with a confirmed matching subscription."""
         number = publication.sequence
         sound = [(client, handle) for client, is_subscription, handle in _sound(ledger) if is_subscription]
         owed = [
@@ -102,12 +102,12 @@ class Witness:
         return ledger._replace(owed=tuple(sorted({*ledger.owed, *missing})))
 
     def crashed(self, ledger: Ledger, clients: Sequence[int]) -> Ledger:
-        """Note that a broker crashed: its clients must be confirmed again, and nothing under way is owed."""
+        """Record a crash: requests of the broker's clients must be confirmed again, and nothing under way is owed."""
         confirmed = tuple(each for each in ledger.confirmed if each[0] not in clients)
         return ledger._replace(confirmed=confirmed, stale=confirmed, owed=())
 
     def told(self, ledger: Ledger, scripts: Sequence[int], name: str, reply: Message) -> tuple[Ledger, str]:
-        """Note what a client is told, and return what is wrong with that, or an empty text."""
+        """Record a reply to a client, and return the violation it causes, or an empty text."""
         client = self._names[name]
         match reply:
             case Confirmed():
@@ -140,7 +140,7 @@ class Witness:
 
 
 def _in_force_after_each(client: Client) -> Iterator[InForce]:
-    """Yield what a client has in force before its first action, and after each."""
+    """Yield the requests that a client has in force before its first action, and after each."""
     advertisements: dict[int, AdvertiseRequest] = {}
     subscriptions: dict[int, SubscribeRequest] = {}
     yield InForce({}, {})
@@ -160,7 +160,7 @@ def _in_force_after_each(client: Client) -> Iterator[InForce]:
 
 
 def _sound(ledger: Ledger) -> Iterator[tuple[int, int, int]]:
-    """Yield what is confirmed and not stale."""
+    """Yield the confirmed requests that are not stale."""
     return (each for each in ledger.confirmed if each not in ledger.stale)
 
 

@@ -1,21 +1,21 @@
 """The whole overlay as a transition system.
 
-A state says where every node stands, what is on its way over every directed channel, which links are broken, how far
-every client is in its script, how many faults are left, and what the ledger must remember. It is a tuple of tuples of
-small numbers; nodes and items are kept apart, once each. A transition is one of
+A state holds the state of every node, the items under way on every directed channel, the broken links, the position of
+every client in its script, the faults that are left, and the ledger. It is a tuple of tuples of small numbers; nodes
+and items are stored elsewhere, once each. A transition is one of the following:
 
-- the head of a channel arrives (channels are first in, first out, and as slow as they like);
-- a client does the next thing of its script, or comes back to a host broker that was restarted;
-- an end of a broken connection notices, or the two ends get a new one;
-- a fault strikes, a broker is started again, a cut link is healed.
+- the head of a channel arrives (channels are first in, first out, and may take any time);
+- a client takes the next action of its script, or returns to a restarted host broker;
+- one end of a broken connection notices, or the two ends get a new one;
+- a fault strikes, a broker is restarted, a cut link is healed.
 
-Transitions are listed in a fixed order, so that a path is a list of numbers. A link that is cut loses what is on it,
-and what is written on it until it is healed, which gives it a new connection. After a restart every link of the broker
-gets its new connection in its own time.
+Transitions are listed in a fixed order, so a path is a list of numbers. A link that is cut loses the items on it, and
+everything written to it until it is healed, which gives it a new connection. After a restart, every link of the broker
+gets its new connection independently.
 
-One reduction: an acknowledgement at the head of a channel arrives at once, if it changes no window and no fault that is
-left can strike its link. It changes nothing but which frames are kept for a resend that cannot happen any more, so it
-commutes with all other transitions.
+One reduction: an acknowledgement at the head of a channel arrives at once if it changes no window and no remaining
+fault can affect its link. It only changes which frames are kept for a resend that can no longer happen, so it commutes
+with all other transitions.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from octopia.simulator.search.steps import (
 )
 
 WHOLE, CUT, BROKEN = range(3)
-"""How a link is: connected, cut, or without a connection since an end of it crashed."""
+"""The state of a link: connected, cut, or without a connection since one end crashed."""
 
 
 class Kind(enum.Enum):
-    """What happens in a transition."""
+    """The kind of a transition."""
 
     ARRIVE = "arrive"
     ACT = "act"
@@ -68,7 +68,7 @@ class Kind(enum.Enum):
 
 
 class Transition(NamedTuple):
-    """Something that may happen, and which channel, client, link, broker or fault it is about."""
+    """A possible transition, with the index of its channel, client, link, broker or fault."""
 
     kind: Kind
     which: int
@@ -86,14 +86,14 @@ class State(NamedTuple):
     ledger: Ledger
 
     def digest(self) -> bytes:
-        """Return 16 bytes that stand for this state."""
+        """Return a digest of 16 bytes of this state."""
         plain = (*self[:-1], *self.ledger)
-        # Version 2 writes equal values as equal bytes; later ones write whether objects are shared, too.
+        # Version 2 writes equal values as equal bytes; later versions also write whether objects are shared.
         return hashlib.blake2b(marshal.dumps(plain, 2), digest_size=16).digest()
 
 
 class Draft:
-    """A state that is being made."""
+    """A state under construction."""
 
     def __init__(self, state: State):
         self.stations = list(state.stations)
@@ -136,7 +136,7 @@ class Model:
         self._is_exposed = [any(_touches(each, link) for each in scenario.faults) for link in self.links]
 
     def begin(self) -> State:
-        """Return the state in which the search begins: what clients did before has settled."""
+        """Return the initial state of the search, after the requests in ``before`` have settled."""
         stations = self.stations.begin()
         draft = Draft(
             State(
@@ -159,7 +159,7 @@ class Model:
         return draft.finish()
 
     def transitions(self, state: State) -> list[Transition]:
-        """List what may happen next, always in the same order."""
+        """Return the possible transitions, always in the same order."""
         enabled = [Transition(Kind.ARRIVE, index) for index, items in enumerate(state.channels) if items]
         for index, client in enumerate(self.scenario.clients):
             done = state.scripts[index]
@@ -179,7 +179,7 @@ class Model:
         return enabled
 
     def follow(self, state: State, transition: Transition) -> tuple[State, str]:
-        """Return the state after a transition, and what is wrong with it, or an empty text."""
+        """Return the state after a transition, and the violation it causes, or an empty text."""
         draft = Draft(state)
         index = transition.which
         match transition.kind:
@@ -209,13 +209,13 @@ class Model:
         return draft.finish(), draft.complaint
 
     def is_at_rest(self, state: State) -> bool:
-        """Tell whether nothing is under way, and everything is whole."""
+        """Return whether nothing is under way, and everything is whole."""
         return not any(state.channels) and not any(state.links) and not any(state.away)
 
-    # What may happen.
+    # Possible transitions.
 
     def _may_act(self, state: State, index: int) -> bool:
-        """Return whether a client may take the next action of its script: it keeps to its credit."""
+        """Return whether a client may take the next action of its script; it must have credit."""
         client, done = self.scenario.clients[index], state.scripts[index]
         if client.awaits and not self.witness.is_confirmed(state.ledger, index, done):
             return False
@@ -227,7 +227,7 @@ class Model:
         return session is None or session.grants_data or not isinstance(client.actions[done], PublishRequest)
 
     def _mending(self, state: State) -> Iterator[Transition]:
-        """Yield what may happen because some links are not whole."""
+        """Yield the transitions that repair broken links."""
         for channel, (broker, peer) in enumerate(self.channels):
             if state.links[channel // 2] != WHOLE and self._is_connected(state, broker, peer):
                 yield Transition(Kind.NOTICE, channel)
@@ -274,12 +274,12 @@ class Model:
         return self._channel_index[one, other] // 2
 
     def _is_admitted_by_grace(self, draft: Draft) -> bool:
-        """Tell whether some broker takes publications though it has not recovered."""
+        """Return whether a broker accepts publications before it has recovered."""
         running = [broker for number in draft.stations if (broker := self.stations[number].broker) is not None]
         return any(each.state.recovery is not None and each.state.recovery.grace_passed for each in running)
 
     def _is_unnoticed_crash(self, draft: Draft) -> bool:
-        """Tell whether some neighbour still writes to a broker that has crashed."""
+        """Return whether a neighbour still writes to a crashed broker."""
         for channel, (broker, peer) in enumerate(self.channels):
             if draft.links[channel // 2] == BROKEN:
                 session = self._session(draft, broker, peer)
@@ -287,7 +287,7 @@ class Model:
                     return True
         return False
 
-    # What happens then.
+    # Execution of transitions.
 
     def _arrive(self, draft: Draft, channel: int) -> None:
         items = draft.channels[channel]
@@ -336,13 +336,13 @@ class Model:
         draft.ledger = self.witness.crashed(draft.ledger, gone)
 
     def _kill(self, draft: Draft, client: int) -> None:
-        """Let a client die; publications of it that wait for room die with it."""
+        """Kill a client; its publications that wait for room are dropped."""
         self._step(draft, self._hosts[client], Kill(self.scenario.clients[client].name))
         draft.away[client] = True
         draft.ledger = self.witness.crashed(draft.ledger, [client])
 
     def _impersonate(self, draft: Draft, fault: ImpostorOf) -> None:
-        """Let another broker take a connection under a name, and go; whoever held it notices in its own time."""
+        """Let another broker connect under a broker's name, and leave; the previous holder notices in its own time."""
         incarnation = self.stations[draft.stations[self._station_index[fault.broker]]].incarnation
         incarnation += 1 if fault.is_newer else -1
         self._break(draft, self._link(fault.broker, fault.neighbour), BROKEN)
@@ -371,11 +371,11 @@ class Model:
             complaint = complaint or wrong
         draft.complaint = draft.complaint or complaint
         for fenced in step.fenced if fences else ():
-            self._crash(draft, fenced)  # It stops when it is told that a newer broker has its name.
+            self._crash(draft, fenced)  # It stops when it learns of a newer broker with its name.
         return step
 
     def _acknowledge(self, draft: Draft) -> None:
-        """Let acknowledgements arrive that commute with everything."""
+        """Deliver the acknowledgements that commute with everything."""
         for channel in range(len(self.channels)):
             if draft.faults_left and self._is_exposed[channel // 2]:
                 continue
@@ -388,18 +388,18 @@ class Model:
             return False
         sender, receiver = self.channels[channel]
         session = self._session(draft, receiver, sender)
-        # With a small window every acknowledgement may let something go.
+        # With a small window, every acknowledgement may unblock something.
         changes = session is None or (session.classes != CONTROL_ONLY) != (item.grant.window_bytes > 0)
         return session is not None and session.is_up and not changes and not self.scenario.window_bytes
 
     def _settle(self, draft: Draft) -> None:
-        """Let everything arrive, in some order."""
+        """Deliver everything, in a fixed order."""
         while not draft.complaint and any(draft.channels):
             self._arrive(draft, next(index for index, items in enumerate(draft.channels) if items))
 
 
 def _touches(fault: Fault, link: tuple[BrokerId, BrokerId]) -> bool:
-    """Tell whether a fault can break a link, or write over it what was written before."""
+    """Return whether a fault can break a link, or resend frames over it."""
     match fault:
         case CrashOf():
             return fault.broker in link

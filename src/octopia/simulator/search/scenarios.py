@@ -1,8 +1,8 @@
-"""What is searched: small overlays, scripts of clients, and the faults that may strike.
+"""The searches: small overlays, scripts of clients, and possible faults.
 
-A client does what its script says, in order, at any time; what stands in ``before`` is done first, and has settled when
-the search begins. One that ``awaits`` goes on only when all that it has in force is confirmed, as the clients of the
-network do. Any of the ``faults`` may strike, at any time, ``fault_budget`` of them in all.
+A client takes the actions of its script in order, at any time. The actions in ``before`` come first, and have settled
+when the search begins. A client that ``awaits`` continues only when all its requests in force are confirmed, as the
+network client does. Any of the ``faults`` may strike at any time, ``fault_budget`` of them in total.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from octopia.protocol.messages import (
 
 
 class CrashOf(msgspec.Struct, frozen=True, tag=True):
-    """A broker crashes, and will be started again."""
+    """A broker crashes, and is restarted later."""
 
     broker: BrokerId
 
 
 class CutOf(msgspec.Struct, frozen=True, tag=True):
-    """A link is cut, and will be healed."""
+    """A link is cut, and is healed later."""
 
     low: BrokerId
     high: BrokerId
 
 
 class ResendOver(msgspec.Struct, frozen=True, tag=True):
-    """A broker writes again what a neighbour has not acknowledged in time."""
+    """A broker resends frames that a neighbour has not acknowledged in time."""
 
     sender: BrokerId
     receiver: BrokerId
@@ -52,13 +52,13 @@ class GraceOf(msgspec.Struct, frozen=True, tag=True):
 
 
 class KillOf(msgspec.Struct, frozen=True, tag=True):
-    """A client dies, and comes back under its name after its session has ended."""
+    """A client dies, and returns under its name after its session has ended."""
 
     client: str
 
 
 class ImpostorOf(msgspec.Struct, frozen=True, tag=True):
-    """For a moment, a second broker greets a neighbour under a broker's name, with a newer or an older incarnation."""
+    """A second broker briefly greets a neighbour under a broker's name, with a newer or an older incarnation."""
 
     broker: BrokerId
     neighbour: BrokerId
@@ -70,7 +70,7 @@ Fault: TypeAlias = CrashOf | CutOf | ResendOver | GraceOf | KillOf | ImpostorOf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Client:
-    """A client, its host broker, and what it does."""
+    """A client, its host broker, and its actions."""
 
     name: str
     broker: BrokerId
@@ -80,16 +80,16 @@ class Client:
 
     @property
     def actions(self) -> tuple[ClientRequest, ...]:
-        """All that it does, from the beginning."""
+        """All its actions, from the beginning."""
         return self.before + self.script
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scenario:
-    """A search: the overlay is the product of ``tree`` and ``clusters``.
+    """The definition of a search: the overlay is the product of ``tree`` and ``clusters``.
 
-    A ``queue_capacity`` and a ``window_bytes`` of 0 leave queues unbounded and windows wide. With ``client_sessions``
-    clients have sessions and credit, as on the network.
+    A ``queue_capacity`` of 0 leaves queues unbounded, and a ``window_bytes`` of 0 makes windows wide. With
+    ``client_sessions``, clients have sessions and credit, as on the network.
     """
 
     name: str
@@ -105,32 +105,32 @@ class Scenario:
 
 
 def advertise(handle: int = 0, offer: str = "x > 0") -> AdvertiseRequest:
-    """Make the request to advertise."""
+    """Return a request to advertise."""
     return AdvertiseRequest(handle, parse_filter(offer))
 
 
 def unadvertise(handle: int = 0) -> UnadvertiseRequest:
-    """Make the request to withdraw an advertisement."""
+    """Return a request to withdraw an advertisement."""
     return UnadvertiseRequest(handle)
 
 
 def subscribe(handle: int = 0, interest: str = "x > 0") -> SubscribeRequest:
-    """Make the request to subscribe."""
+    """Return a request to subscribe."""
     return SubscribeRequest(handle, parse_filter(interest))
 
 
 def unsubscribe(handle: int = 0) -> UnsubscribeRequest:
-    """Make the request to withdraw a subscription."""
+    """Return a request to withdraw a subscription."""
     return UnsubscribeRequest(handle)
 
 
 def publish(number: int, x: int = 1) -> PublishRequest:
-    """Make the request to publish; ``number`` tells the publications of a scenario apart."""
+    """Return a request to publish; ``number`` identifies the publication in its scenario."""
     return PublishRequest(number, Publication({"x": x}, str(number).encode()), 0.0)
 
 
 def find_scenario(name: str) -> Scenario:
-    """Return the scenario of that name."""
+    """Return the scenario with this name."""
     if name not in SCENARIOS:
         raise UsageError(f"expected one of {', '.join(SCENARIOS)}, got {name!r}")
     return SCENARIOS[name]
@@ -145,7 +145,7 @@ _CHANGING = Client("S", C1, (unsubscribe(), subscribe(1)), before=(subscribe(),)
 _ORDINARY = (
     Scenario(
         "control",
-        "advertising races with subscribing and unsubscribing, and everything is withdrawn again",
+        "advertising races with subscribing and unsubscribing, and everything is withdrawn at the end",
         (
             Client("P", A0, (advertise(), unadvertise())),
             Client("S", C1, (subscribe(), unsubscribe())),
@@ -182,14 +182,14 @@ _ORDINARY = (
     ),
     Scenario(
         "recovering",
-        "the secondary broker of the publisher's region crashes while somebody subscribes",
+        "the secondary broker of the publisher's region crashes while a client subscribes",
         (_PUBLISHER, Client("S", B1, (subscribe(),))),
         (CrashOf(A1),),
         tree="path:2",
     ),
     Scenario(
         "host",
-        "the host broker of the publisher crashes while somebody subscribes",
+        "the host broker of the publisher crashes while a client subscribes",
         (_PUBLISHER, Client("S", C1, (subscribe(),))),
         (CrashOf(A0),),
     ),
@@ -207,7 +207,7 @@ _ORDINARY = (
     ),
     Scenario(
         "resend",
-        "frames that are not acknowledged in time are written again",
+        "frames that are not acknowledged in time are resent",
         (_PUBLISHER, Client("S", B1, (unsubscribe(0), subscribe(1)), before=(subscribe(0),))),
         (ResendOver(A0, A1), ResendOver(A1, A0), ResendOver(A1, B1)),
         fault_budget=2,
@@ -215,7 +215,7 @@ _ORDINARY = (
     ),
     Scenario(
         "return",
-        "a publisher dies while a full queue holds its publications back, and comes back under its name",
+        "a publisher dies while a full queue holds its publications back, and returns under its name",
         (
             Client("P", A0, (publish(0), publish(1), publish(2), publish(3)), before=(advertise(),)),
             Client("S", B0, (), before=(subscribe(),)),
@@ -229,21 +229,21 @@ _ORDINARY = (
     ),
     Scenario(
         "impostor",
-        "a second broker uses the name of the publisher's host broker for a moment, with a newer incarnation",
+        "a second broker uses the name of the publisher's host broker briefly, with a newer incarnation",
         (_PUBLISHER, Client("S", B0, (), before=(subscribe(),)), Client("T", A1, (), before=(subscribe(),))),
         (ImpostorOf(A0, B0, is_newer=True), ImpostorOf(B0, A0, is_newer=True)),
         tree="path:2",
     ),
     Scenario(
         "old-impostor",
-        "a second broker uses the name of the publisher's host broker for a moment, with an older incarnation",
+        "a second broker uses the name of the publisher's host broker briefly, with an older incarnation",
         (_PUBLISHER, Client("S", B0, (), before=(subscribe(),)), Client("T", A1, (), before=(subscribe(),))),
         (ImpostorOf(A0, B0, is_newer=False), ImpostorOf(B0, A0, is_newer=False)),
         tree="path:2",
     ),
     Scenario(
         "bits",
-        "what a secondary broker says of its bit is written again while the bit changes",
+        "a secondary broker's update of its bit is resent while the bit changes",
         (_PUBLISHER, Client("S", A1, (unsubscribe(), subscribe(1)), before=(subscribe(),))),
         (ResendOver(A1, A0),),
         tree="a",
@@ -253,7 +253,7 @@ _ORDINARY = (
 _DEEP = (
     Scenario(
         "crowd",
-        "two publications race with two subscribers that change their minds",
+        "two publications race with two subscribers that subscribe and unsubscribe",
         (
             Client("P", A0, (publish(0), publish(1), unadvertise()), before=(advertise(),)),
             Client("S", C1, (unsubscribe(), subscribe(1), unsubscribe(1)), before=(subscribe(),)),
@@ -263,7 +263,7 @@ _DEEP = (
     ),
     Scenario(
         "any-fault",
-        "any broker on the way crashes, or any link is cut, while subscriptions change",
+        "any broker on the path crashes, or any link is cut, while subscriptions change",
         (_PUBLISHER, _CHANGING, Client("T", A1, (subscribe(),))),
         (CrashOf(A0), CrashOf(A1), CrashOf(B1), CrashOf(C1), CutOf(A0, A1), CutOf(A1, B1), CutOf(B1, C1)),
     ),
@@ -291,7 +291,7 @@ _DEEP = (
 )
 
 ORDINARY: dict[str, Scenario] = {each.name: each for each in _ORDINARY}
-"""Scenarios that are searched to the end in seconds."""
+"""Scenarios that can be searched completely in seconds."""
 
 DEEP: dict[str, Scenario] = {each.name: each for each in _DEEP}
 """Scenarios with millions of states."""

@@ -1,11 +1,11 @@
-"""How frames are laid out: the one place that knows the order and the widths of their fields.
+"""The format of frames: the only module that knows the order and the widths of their fields.
 
 Theory of operation
 -------------------
 
-What two ends of a connection say to each other is a sequence of frames. A frame is a header of fixed width and a body;
-all numbers of the header are little endian. The first five bytes say how long the frame is and what it is, so that a
-reader knows at once whether it can be taken, and needs to look no further to skip to the next one.
+The traffic of a connection is a sequence of frames. A frame is a header of fixed width and a body; all numbers of the
+header are little endian. The first five bytes are the length and the kind, so a reader knows at once whether it accepts
+the frame, and can skip to the next one without looking further.
 
 ================  =======  ==========================================================================================
 offset            width    every frame
@@ -14,11 +14,11 @@ offset            width    every frame
 4                 u8       kind (``Kind``)
 5                 u8       clusters: the width of the publication_civ, 1 to 64; 0 if there is none
 6                 i16      traffic class: the number of bits in the publication_civ, -1 for control
-8                 u64      sequence: the place in the sequence of the link
+8                 u64      sequence: the sequence number on the link
 ================  =======  ==========================================================================================
 
-All but length and kind are 0 where a frame is no session ``Frame``. The body of such a frame, and of a control message,
-is one msgpack object. A publication goes on with what may differ from hop to hop:
+All fields except length and kind are 0 in frames that are not a session ``Frame``. The body of such a frame, and of a
+control message, is one msgpack object. A publication continues with the fields that may change from hop to hop:
 
 ================  =======  ==========================================================================================
 offset            width    publications only
@@ -38,12 +38,12 @@ offset            width    publications only
 ..                bytes    payload: the rest of the frame
 ================  =======  ==========================================================================================
 
-Attributes and payload are what the publisher wrote. They are checked and decoded once a broker, and no broker encodes
-them: a publication remembers the bytes of its attributes (``Publication.encoded_attributes``), and is forwarded by
-packing a header and joining it with the bytes that came. So they travel unchanged from publisher to subscriber, over as
-many links as it takes, and are encoded once by the publisher even if they stand in many queues.
+Attributes and payload are the publisher's own bytes. Each broker checks and decodes them once, and none encodes them. A
+publication keeps the bytes of its attributes (``Publication.encoded_attributes``). It is forwarded by packing a header
+and joining it with the received bytes. So the bytes travel unchanged from publisher to subscriber over any number of
+links, and the publisher encodes them once, even if they wait in many queues.
 
-An Opening begins its body with a magic word and the version of the protocol, which keep their place in all versions.
+The body of an Opening starts with a magic word and the protocol version, which keep their place in all versions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from typing import Final
 
 
 class Kind(enum.IntEnum):
-    """What a frame is; the numbers go over the wire and stay as they are."""
+    """The kinds of frame; the numbers are part of the wire format and never change."""
 
     OPENING = 1
     CLOSING = 2
@@ -71,12 +71,12 @@ class Kind(enum.IntEnum):
 
     @property
     def is_publication(self) -> bool:
-        """Whether a frame of this kind has the longer header."""
+        """True if a frame of this kind has the longer header."""
         return Kind.PUBLISH <= self <= Kind.OTHER_COPY
 
 
 VERSION: Final = 1
-"""The version of the protocol, in every Opening."""
+"""The protocol version, in every Opening."""
 
 MAGIC: Final = b"OCTO"
 
@@ -86,23 +86,23 @@ PUBLICATION = struct.Struct("<IBBhQQQQdIHHII")
 GREETING = struct.Struct("<4sH")
 
 LENGTH_BYTES: Final = 4
-"""The length field itself, which does not count."""
+"""The size of the length field, which the length itself does not include."""
 
 CIV_WIDTH_MAX: Final = 64
 
 REGION_BYTES_MAX: Final = 255
-"""Length of the name of a region; names are remembered, and must not fill the memory."""
+"""The maximum length of a region's name; names are cached, so they must be bounded."""
 
 ATTRIBUTES_BYTES_MAX: Final = 256 * 1024
-"""Length of a publication's attributes when encoded; the same for all links: what came over one fits the next."""
+"""The maximum length of encoded attributes; equal on all links, so a received publication fits the next link."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """How long frames may be, without the length field.
+    """The maximum length of frames, without the length field.
 
-    The control messages of brokers may need more than the default: the digest of a link that comes up names every
-    subscription behind it.
+    The control messages of brokers may need more than the default: a digest at link up names every subscription behind
+    the link.
     """
 
     publication_bytes_max: int = (1024 + 512) * 1024

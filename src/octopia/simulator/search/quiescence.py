@@ -1,7 +1,7 @@
-"""What must hold when an overlay is at rest: everything whole, and nothing on its way.
+"""The requirements for an overlay at rest: everything is whole, and nothing is under way.
 
-The tables are compared with what clients have in force, computed directly from scripts and filters. Whatever
-happened before, rest must look as if nothing ever went wrong.
+The tables are compared with the requests that clients have in force, computed directly from scripts and filters. After
+any faults, an overlay at rest must look as if nothing ever went wrong.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from octopia.overlay import Scot
 from octopia.simulator.search.model import Model, State
 
 
-class Judge:
-    """Looks at states of a model that are at rest."""
+class QuiescenceChecker:
+    """A check of states that are at rest."""
 
     def __init__(self, model: Model):
         self._model = model
@@ -25,7 +25,7 @@ class Judge:
         self._next_hops = dict(_next_hops(model.scot))
 
     def complaints(self, state: State) -> Iterator[str]:
-        """Yield a sentence for everything that is not as it should be at rest."""
+        """Yield a sentence for every requirement that does not hold."""
         brokers = self._brokers(state)
         yield from self._unfinished(state, brokers)
         subscriptions = dict(self._subscriptions(state, brokers))
@@ -40,7 +40,7 @@ class Judge:
         return {broker.id: broker for broker in running if broker is not None}
 
     def _unfinished(self, state: State, brokers: dict[BrokerId, OctopiaBroker]) -> Iterator[str]:
-        """Yield what is still under way though nothing will ever come of it."""
+        """Yield a sentence for everything that is still pending and can never finish."""
         for number in state.stations:
             station = self._model.stations[number]
             for neighbour, link in station.node.links.items() if station.node is not None else ():
@@ -57,7 +57,7 @@ class Judge:
             if broker.state.recovery is not None:
                 yield f"{broker.id} never recovered"
             if broker.state.inputs or broker.state.blocked:
-                yield f"publications wait at {broker.id} for ever"
+                yield f"publications wait at {broker.id} forever"
             for peer, queue in broker.state.queues.items():
                 if not queue.is_empty or queue.is_down:
                     yield f"the queue from {broker.id} to {peer} is never emptied"
@@ -65,7 +65,7 @@ class Judge:
     def _subscriptions(
         self, state: State, brokers: dict[BrokerId, OctopiaBroker]
     ) -> Iterator[tuple[SubscriptionId, tuple[Disjunction, str]]]:
-        """Yield what is subscribed to: its id, filter and client."""
+        """Yield the subscriptions in force: id, filter and client."""
         for index, client in enumerate(self._clients):
             issued = _client_of(brokers[client.broker], client.name).subscriptions
             for handle, request in self._model.witness.in_force(index, state.scripts[index]).subscriptions.items():
@@ -74,7 +74,7 @@ class Judge:
     def _advertisements(
         self, state: State, brokers: dict[BrokerId, OctopiaBroker]
     ) -> Iterator[tuple[AdvertisementId, tuple[Disjunction, str]]]:
-        """Yield what is advertised: its id, filter and client."""
+        """Yield the advertisements in force: id, filter and client."""
         for index, client in enumerate(self._clients):
             issued = _client_of(brokers[client.broker], client.name).advertisements
             for handle, request in self._model.witness.in_force(index, state.scripts[index]).advertisements.items():
@@ -83,7 +83,7 @@ class Judge:
     def _prt_complaints(
         self, broker: OctopiaBroker, subscriptions: dict[SubscriptionId, tuple[Disjunction, str]]
     ) -> Iterator[str]:
-        """Every broker of the host cluster holds every subscription in force, with the right last hop, and no other."""
+        """Check that the PRT holds exactly the subscriptions of the cluster in force, each with the right last hop."""
         found = {entry.id: (entry.interest, entry.last_hop) for entry in broker.state.prt}
         for subscription, (interest, client) in subscriptions.items():
             if subscription.host_broker.cluster != broker.id.cluster:
@@ -93,7 +93,7 @@ class Judge:
             if entry is None:
                 yield f"the PRT of {broker.id} lacks {subscription} of {client}"
             elif (entry[0], _without_session(entry[1])) != (interest, last_hop):
-                yield f"the PRT of {broker.id} has {subscription} of {client} from {entry[1]}, not from {last_hop}"
+                yield f"the PRT of {broker.id} has {subscription} of {client} from {entry[1]}, expected {last_hop}"
         for subscription in found:
             yield f"the PRT of {broker.id} holds {subscription}, which was withdrawn"
 
@@ -103,7 +103,7 @@ class Judge:
         advertisements: dict[AdvertisementId, tuple[Disjunction, str]],
         subscriptions: dict[SubscriptionId, tuple[Disjunction, str]],
     ) -> Iterator[str]:
-        """Every broker of the host region holds every advertisement in force; the host's bits say who wants it."""
+        """Check that the CLT holds exactly the advertisements of the region in force, with the right CIVs."""
         found = {entry.id: entry for entry in broker.state.clt}
         for advertisement, (offer, client) in advertisements.items():
             if advertisement.host_broker.region != broker.id.region:
@@ -119,7 +119,7 @@ class Judge:
             }
             expected = broker.state.civ_of(broker.id.cluster, *sorted(wanted))
             if entry.civ != expected:
-                yield f"the CIV of {advertisement} is {entry.civ} at {broker.id}, not {expected}"
+                yield f"the CIV of {advertisement} is {entry.civ} at {broker.id}, expected {expected}"
             if entry.pending:
                 yield f"{advertisement} waits at {broker.id} for answers that never come"
         for advertisement in found:
@@ -128,7 +128,7 @@ class Judge:
     def _ledger_complaints(self, state: State) -> Iterator[str]:
         for index, client in enumerate(self._clients):
             if not self._model.witness.is_confirmed(state.ledger, index, state.scripts[index]):
-                yield f"not all that {client.name} issued was confirmed"
+                yield f"a request of {client.name} was never confirmed"
         for number, index, handle in state.ledger.owed:
             name = self._clients[index].name
             yield f"publication {number} never reached subscription {handle} of {name}, which was confirmed before"

@@ -1,4 +1,4 @@
-"""Transitions in words, for people who read the way to a violation."""
+"""Descriptions of transitions, for the path to a violation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from octopia.protocol.messages import Message, Version
 from octopia.simulator.search.model import CUT, Kind, Model, State, Transition
 from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ImpostorOf, KillOf, ResendOver
 
-_TOLD = (
+_SHOWN = (
     "id",
     "advertisements",
     "subscriptions",
@@ -24,19 +24,19 @@ _TOLD = (
 """The fields of messages that matter to a reader."""
 
 
-def tell(model: Model, state: State, transition: Transition) -> str:
-    """Say in words what happens in a transition."""
+def describe(model: Model, state: State, transition: Transition) -> str:
+    """Return a description of a transition."""
     which = transition.which
     match transition.kind:
         case Kind.ARRIVE:
             sender, receiver = model.channels[which]
-            return f"{sender} > {receiver}  {_tell_item(model.stations.items[state.channels[which][0]])}"
+            return f"{sender} > {receiver}  {_describe_item(model.stations.items[state.channels[which][0]])}"
         case Kind.ACT:
             client = model.scenario.clients[which]
-            return f"{client.name} at {client.broker}  {_tell_message(client.actions[state.scripts[which]])}"
+            return f"{client.name} at {client.broker}  {_describe_message(client.actions[state.scripts[which]])}"
         case Kind.RETURN:
             client = model.scenario.clients[which]
-            return f"{client.name} comes back to {client.broker}"
+            return f"{client.name} returns to {client.broker}"
         case Kind.NOTICE:
             broker, peer = model.channels[which]
             return f"{broker} notices that it has lost {peer}"
@@ -44,21 +44,21 @@ def tell(model: Model, state: State, transition: Transition) -> str:
             low, high = model.links[which]
             return f"{low} - {high}  {'is healed' if state.links[which] == CUT else 'has a new connection'}"
         case Kind.RESTART:
-            return f"{model.brokers[which]} is started again"
+            return f"{model.brokers[which]} is restarted"
         case Kind.FAULT:
-            return _tell_fault(model.scenario.faults[which])
+            return _describe_fault(model.scenario.faults[which])
 
 
-def _tell_fault(fault: Fault) -> str:
+def _describe_fault(fault: Fault) -> str:
     match fault:
         case CrashOf():
             return f"{fault.broker} crashes"
         case CutOf():
             return f"{fault.low} - {fault.high}  is cut"
         case ResendOver():
-            return f"{fault.sender} > {fault.receiver}  what is not acknowledged is written again"
+            return f"{fault.sender} > {fault.receiver}  resends unacknowledged frames"
         case GraceOf():
-            return f"{fault.broker} ends its grace period"
+            return f"{fault.broker} reaches the end of its grace period"
         case KillOf():
             return f"{fault.client} dies"
         case ImpostorOf():
@@ -66,27 +66,27 @@ def _tell_fault(fault: Fault) -> str:
             return f"{fault.neighbour} is greeted by a second {fault.broker}, with a {age} incarnation"
 
 
-def _tell_item(item: Item) -> str:
+def _describe_item(item: Item) -> str:
     match item:
         case Frame():
-            return f"{item.sequence}: {_tell_message(item.message)}"
+            return f"{item.sequence}: {_describe_message(item.message)}"
         case Ack():
             return f"Ack of {item.accepted}{'' if item.grant.window_bytes else ', no credit'}"
         case Hello():
             return f"Hello of incarnation {item.incarnation}, accepted {item.accepted}"
 
 
-def _tell_message(message: Message) -> str:
-    values = [getattr(message, name) for name in getattr(message, "__struct_fields__", ()) if name in _TOLD]
-    return " ".join([type(message).__name__, *(_tell_value(each) for each in values if each is not None)])
+def _describe_message(message: Message) -> str:
+    values = [getattr(message, name) for name in getattr(message, "__struct_fields__", ()) if name in _SHOWN]
+    return " ".join([type(message).__name__, *(_describe_value(each) for each in values if each is not None)])
 
 
-def _tell_value(value: object) -> str:
+def _describe_value(value: object) -> str:
     match value:
         case bool():
             return "complete" if value else "incomplete"
         case tuple():
-            return f"[{', '.join(map(_tell_value, value))}]"
+            return f"[{', '.join(map(_describe_value, value))}]"
         case Version():
             return f"v{value.incarnation}.{value.number}"
         case _:

@@ -1,0 +1,90 @@
+"""The way of a publication through a broker, as ARCHITECTURE.md lists it: which functions run, and how many."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from octopia.algorithms import make_broker
+from octopia.broker import BrokerSettings
+from octopia.content import Publication, parse_filter
+from octopia.ids import PublicationId, SubscriptionId
+from octopia.link import LinkSettings
+from octopia.node import Node, NodeSettings, introduce
+from octopia.overlay import Scot, parse_tree
+from octopia.protocol import Frame
+from octopia.protocol.messages import Publish, Subscribe
+from octopia.wire import Reader, encode
+
+BATCH = 64
+CALLS_MAX = 50
+"""The Python functions, properties among them, that run for a publication at a broker that passes it on."""
+
+SCOT = Scot(parse_tree("path:3"), 1)
+A, B, C = SCOT.brokers
+PAGE = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+
+
+def relay() -> Node:
+    """Return the middle node of three, behind which somebody wants every publication."""
+    settings, links = BrokerSettings(queue_capacity=4096), NodeSettings(LinkSettings(), LinkSettings())
+    nodes = {}
+    for broker in SCOT.brokers:
+        neighbourhood = SCOT.neighbourhood(broker)
+        nodes[broker] = Node(make_broker(neighbourhood, settings), neighbourhood.neighbours, 1, links)
+    for low, high in SCOT.alinks:
+        introduce(nodes[low], nodes[high])
+    nodes[B].receive(C, [Frame(1, Subscribe(SubscriptionId(C, 1, 0), parse_filter("x >= 0")))], 0.0)
+    nodes[B].ready(0.0)
+    return nodes[B]
+
+
+def batch(start: int) -> bytes:
+    """Return the bytes of a batch of publications from a neighbour."""
+    made = [Publication({"x": n, "price": 1.5, "symbol": "IBM"}, bytes(20)) for n in range(BATCH)]
+    copies = [Publish(PublicationId(A, 1, start + n), each, None, 1, 0.0) for n, each in enumerate(made)]
+    return b"".join(encode(Frame(start + n, copy)) for n, copy in enumerate(copies))
+
+
+def calls_of_a_hop() -> Counter[str]:
+    """Count the calls of functions of this package while a batch passes a broker, from bytes to bytes."""
+    node, reader, calls = relay(), Reader(), Counter[str]()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and "/octopia/" in file:
+            calls[f"{file.rpartition('/octopia/')[2]}:{frame.f_code.co_name}"] += 1
+
+    def carry(data: bytes) -> list[bytes]:
+        node.receive(A, list(reader.feed(data)), 0.0)
+        return [encode(item) for _, items in node.ready(0.0).writes for item in items]
+
+    carry(batch(1))
+    data = batch(1 + BATCH)
+    sys.setprofile(note)
+    try:
+        written = carry(data)
+    finally:
+        sys.setprofile(None)
+    assert len(written) == BATCH + 1, "every publication, and one acknowledgement"
+    return calls
+
+
+def test_a_hop_takes_few_calls():
+    calls = calls_of_a_hop()
+    assert sum(calls.values()) / BATCH <= CALLS_MAX + 1
+
+
+def test_the_functions_that_are_listed_are_those_that_run():
+    _, _, section = PAGE.partition("**At a broker that passes it on**")
+    table, _, _ = section.partition("\n\nAt the host broker")
+    listed = re.findall(r"`((?:wire|link|node|broker)/[a-z_]+\.py):([A-Za-z_.]+)`", table)
+    assert len(listed) > 10
+    ran = calls_of_a_hop()
+    local_only = ("broker/deliveries.py", "deliver_to")
+    missing = [each for each in listed if each != local_only and f"{each[0]}:{each[1].rpartition('.')[2]}" not in ran]
+    assert missing == []
