@@ -9,8 +9,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
-from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from octopia.cli import app
@@ -76,7 +74,6 @@ def test_there_is_something_to_test():
     assert len(SCENARIOS) >= 3
     assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "sim", "sim", "sim"]
     assert len(PAGES) >= 10
-    assert len(SHELL_COMMANDS) >= 40
 
 
 @pytest.mark.parametrize(("page", "text"), SCENARIOS, ids=[page for page, _ in SCENARIOS])
@@ -113,33 +110,6 @@ def test_the_readme_is_short_and_its_program_runs():
     (program,) = blocks("README.md", "python")
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (run.returncode, run.stdout) == (0, "101.5\n"), run.stderr
-
-
-def typed(text: str) -> list[str]:
-    """Return the lines of a block that people type; if any has a dollar sign, the others are output."""
-    lines = text.splitlines()
-    return [line[2:] for line in lines if line.startswith("$ ")] or lines
-
-
-SHELL_COMMANDS = [
-    (name_of(page), line)
-    for page in PAGES
-    for text in blocks(name_of(page), "console")
-    for line in typed(text)
-    if line.startswith("octopia ")
-]
-
-
-@pytest.mark.parametrize(("page", "line"), SHELL_COMMANDS)
-def test_commands_and_their_options_exist(page: str, line: str):
-    words = shlex.split(line, comments=True)[1:]
-    command = typer.main.get_command(app)
-    context = typer.Context(command, info_name="octopia")
-    while isinstance(command, TyperGroup) and words != ["--version"]:
-        _, command, words = command.resolve_command(context, words)
-    known = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
-    for word in words:
-        assert not word.startswith("--") or word in known, word
 
 
 def test_the_site_builds_without_warnings():
