@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from octopia.content import Publication
+from octopia.errors import InvariantBroken
 from octopia.ids import PublicationId
 from octopia.link import LinkSettings, Outcome, Session, Status
 from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, Ack, ClusterIndexVector, Frame, Grant, Hello, Item
@@ -220,7 +221,7 @@ class TestSequence:
         first, second = pair.a.drain(0.0)
         pair.b.receive([second, first, first], 0.0)
         pair.b.placed(0, 1)
-        with pytest.raises(IndexError):
+        with pytest.raises(InvariantBroken, match="1 frames of class 0 were placed, but 0 accepted"):
             pair.b.placed(0, 1)
 
 
