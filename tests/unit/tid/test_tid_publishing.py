@@ -3,7 +3,9 @@ from tid_support import advertised, bound, make_tid_broker, published, sub_id, t
 
 from octopia.broker import Detail, Event, Verdict
 from octopia.ids import ClientId
-from octopia.protocol.messages import Deliver, Refused
+from octopia.node import Node, NodeSettings
+from octopia.protocol import CloseCode, Overflow
+from octopia.protocol.messages import CutOff, Deliver, Lost, Refused
 from octopia.settings import PathSelection
 from octopia.tid import deliveries
 from octopia.tid.core import TidBroker
@@ -180,3 +182,26 @@ class TestAtTheEdge:
         # At least the last two, and never more than the last four.
         assert kept == [[0], [0, 1], [0, 1, 2], [2, 3], [2, 3, 4], [4, 5], [4, 5, 6], [6, 7]]
         assert set(broker.state.delivered.values()) == {(sub_id("c.1", 0),)}
+
+    @pytest.mark.parametrize("overflow", Overflow)
+    def test_a_slow_client_of_a_node_loses_everything_or_the_oldest(self, overflow: Overflow):
+        broker = make_tid_broker("c.1", algorithm="tid-dynamic")
+        node = Node(broker, broker.state.neighbourhood.neighbours, 1, NodeSettings(client_queue_limit=2))
+        node.receive(at("c.0"), [advertised("a.0")], 0.0)
+        client = node.attach("S", overflow, 0.0)
+        node.receive(client, [want(0, "x > 0")], 0.0)
+        node.pace(client, is_paced=True)
+        node.ready(0.0)
+        node.receive(at("c.0"), [published(tid("a.0"), number, x=1) for number in range(4)], 0.0)
+        ready = node.ready(0.0)
+        told = [each for peer, items in ready.writes if peer == client for each in items]
+        if overflow is Overflow.DISCONNECT:
+            assert told == [CutOff(4)]
+            assert [(each.peer, each.code) for each in ready.closes] == [(client, CloseCode.TOO_SLOW)]
+            assert broker.table_sizes()["prt"] == 0
+        else:
+            assert told == [Lost(2)]
+            left = [node.begin(client, 0.0), node.begin(client, 0.0)]
+            assert [each.id.number for each in left if isinstance(each, Deliver)] == [2, 3]
+        assert node.lost_by_slow_clients == (4 if overflow is Overflow.DISCONNECT else 2)
+        broker.check()
