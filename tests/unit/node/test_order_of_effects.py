@@ -72,9 +72,9 @@ class TestBeforeTheAcknowledgement:
     def test_a_client_gets_its_answer_before_the_acknowledgement(self) -> None:
         rig = overlay()
         rig.tell("S", UnsubscribeRequest(9))
-        (write,) = rig.node.ready(0.0).writes
-        assert [type(each) for each in messages_in(write[1])] == [Refused]
-        assert isinstance(write[1][-1], Ack)
+        ready = rig.node.ready(0.0)
+        ack = place_of_ack(ready, rig.ids["S"], rig.session("S").accepted)
+        assert places_of(ready, Refused, rig.ids["S"]) == [ack - 1]
 
     def test_several_inputs_of_one_peer_are_acknowledged_together(self) -> None:
         rig = overlay()
@@ -114,6 +114,24 @@ class TestBeforeTheAcknowledgement:
         ready = rig.node.ready(0.0)
         greeting = place_of_ack(ready, at("a.0"), rig.session("a.0").accepted)
         assert max(places_of(ready, Publish, at("c.0"))) < greeting
+
+    def test_so_does_one_over_a_link_that_had_something_to_write_before(self) -> None:
+        rig = overlay()
+        rig.tell("c.0", subscribe("c.0", 8, "y > 0"))  # It is forwarded to a.0.
+        rig.tell("a.0", plain(0))
+        rig.connect("a.0")
+        ready = rig.node.ready(0.0)
+        greeting = place_of_ack(ready, at("a.0"), rig.session("a.0").accepted)
+        assert max(places_of(ready, Publish, at("c.0"))) < greeting
+
+    def test_so_does_one_of_a_client_that_comes_back(self) -> None:
+        rig = overlay()
+        rig.tell("c.0", plain(5))  # It is delivered to S.
+        rig.tell("S", offer(5, "x > 0"), say(0, x=1))
+        rig.greet("S")
+        ready = rig.node.ready(0.0)
+        greeting = place_of_ack(ready, rig.ids["S"], rig.session("S").accepted)
+        assert max(places_of(ready, Publish, at("c.0"), at("a.0"))) < greeting
 
     def test_an_acknowledgement_that_room_made_due_goes_after_what_it_placed(self) -> None:
         rig = full()
