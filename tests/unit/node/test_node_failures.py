@@ -13,7 +13,7 @@ from node_support import CLIENT_LINKS, LINKS, Rig, codes, full, make_node, numbe
 from octopia.broker.tables import Prt
 from octopia.node import NodeSettings, Ready
 from octopia.protocol import Ack, CloseCode, Grant
-from octopia.protocol.messages import CutOff, Publish, Subscribe, Unsubscribe
+from octopia.protocol.messages import Confirmed, CutOff, Publish, Subscribe, Unsubscribe
 from support import at, offer, say, subscribe, want
 
 
@@ -198,3 +198,29 @@ def test_a_link_that_failed_is_sound_again_over_the_next_connection(monkeypatch:
     rig.tell("b.1", plain(8))
     rig.settle()
     assert numbers(rig.told("c.0"))[-1] == 8
+
+
+def test_a_failure_in_the_middle_of_a_batch_costs_the_peer_no_credit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publications of the batch are gone with the link; the next connection has the whole window all the same."""
+    rig = met()
+    with monkeypatch.context() as patch:
+        patch.setattr(Prt, "match_many", fail)
+        rig.tell("b.1", *(plain(number) for number in range(10)))
+        check_failure(rig.node.ready(0.0), "b.1")
+    rig.cut("b.1")
+    rig.connect("b.1")
+    rig.settle()
+    assert not rig.session("b.1").owes_credit
+    rig.tell("b.1", *(plain(number) for number in range(20, 30)))
+    rig.settle()
+    assert rig.ends["b.1"].classes & 1
+
+
+def test_a_violation_in_the_middle_of_a_batch_costs_no_credit_either() -> None:
+    rig = met()
+    rig.tell("b.1", Confirmed("subscription", 0), *(plain(number) for number in range(10)))
+    assert codes(rig.node.ready(0.0).closes) == [("b.1", CloseCode.VIOLATION)]
+    rig.cut("b.1")
+    rig.connect("b.1")
+    rig.settle()
+    assert not rig.session("b.1").owes_credit

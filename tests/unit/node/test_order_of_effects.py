@@ -192,6 +192,7 @@ class TestReady:
     def test_a_silent_link_is_work_too(self) -> None:
         rig = overlay()
         rig.node.wake(1000.0)
+        assert rig.node.has_work
         assert rig.node.ready(1000.0).silent
 
 
