@@ -44,9 +44,9 @@ from rich.progress import Progress
 
 from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
-from octopia.broker.interface import Broker, Fact, Routed
+from octopia.broker.interface import Broker, Delivered, Fact, Routed
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import MessageKind
@@ -232,9 +232,13 @@ class Receipts:
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Do nothing: the trace is off."""
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
         """Record a delivery."""
         self.replies.append(reply)
+
+    def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
+        """Raise: this world takes no entries whole."""
+        raise AssertionError("expected one reply per client and delivery")
 
     def received(self) -> Counter[tuple[int, int]]:
         """Return the counts of deliveries by (publication, subscriber); a handle is its subscriber's number."""
@@ -274,7 +278,7 @@ def set_up(world: World, workload: Workload, progress: Progress) -> None:
 def publish(world: World, numbered: Sequence[Numbered]) -> None:
     """Publish, and let everything arrive."""
     for number, (publisher, publication) in numbered:
-        world.request(ClientId(f"P{publisher}"), PublishRequest(number, publication, world.agenda.now_ms))
+        world.request(f"P{publisher}", PublishRequest(number, publication, world.agenda.now_ms))
     world.run()
 
 
@@ -325,7 +329,7 @@ def check_receipts(received: Counter[tuple[int, int]], expected: set[tuple[int, 
 def measure_shares(world: World, matchers: MatcherFactory, numbered: Sequence[Numbered]) -> tuple[float, float]:
     """Publish everything once more, and return the shares of the time in matchers and in the rest of brokers."""
     total, in_brokers, matching = Stopwatch(), Stopwatch(), Stopwatch()
-    inputs = [(OctopiaBroker, name) for name in ("receive", "take", "take_all", "take_for_clients")]
+    inputs = [(OctopiaBroker, name) for name in ("receive", "take", "take_all", "drain_for_clients")]
     questions = [(matchers.subscriptions, "match_many"), (matchers.advertisements, "conforming")]
     with timed(in_brokers, *inputs), timed(matching, *questions):
         for start in range(ROUNDS):

@@ -140,7 +140,7 @@ def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):
     assert 'pip install "octopia[spark]"' in str(result.exception)
 
 
-def test_ingest_writes_bars_and_rejects_with_reasons(run_command, bench, tmp_path):
+def test_ingest_writes_bars_and_rejects_with_reasons(run_command, workspace, tmp_path):
     lines = ["2020-01-02,10,12,9,11,500,IBM", "2020-01-03,10,12,9,nothing,500,IBM", "2020-01-06,10,12,9,11,-1,IBM"]
     (tmp_path / "prices.csv").write_text("\n".join(["date,open,high,low,close,volume,Name", *lines]))
     arguments = ["data", "ingest", str(tmp_path / "market"), "--bars", str(tmp_path / "prices.csv")]

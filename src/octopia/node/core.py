@@ -45,10 +45,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, Routed
+from octopia.broker import Broker, Detail, Effects, Event, Fact, ForClients, Routed
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import LinkSettings, Session
 from octopia.markers import Fixed, History
+from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.ready import Close, Failure, Ready
 from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
@@ -327,6 +328,7 @@ class Node:
     def left_behind(self) -> int:
         """The number of publications and deliveries that wait here."""
         waiting = sum(map(self.broker.waits_for, self.links))
+        waiting += sum(link.in_service is not None for link in self.links.values())
         return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
 
     @property
@@ -527,47 +529,16 @@ class Node:
 
     def _spread(self, entries: Sequence[ForClients], now_ms: float) -> None:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
-        clients, dirty, limit = self.clients, self._dirty, self._settings.client_queue_limit
-        slow: dict[ClientId, list[Deliver]] = {}
-        for entry in entries:
-            if not isinstance(entry, Delivered):
-                if entry.client in clients:
-                    clients[entry.client].mailbox.answers.append(entry.reply)
-                    dirty[entry.client] = None
-                continue
-            copy = entry.copy
-            for client, handles in entry.plan:
-                link = clients.get(client)
-                if link is None:
-                    continue
-                delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
-                deliveries = link.mailbox.deliveries
-                if len(deliveries) < limit and client not in slow:
-                    deliveries.append(delivery)
-                    dirty[client] = None
-                else:
-                    self._overflow(link, delivery, slow)
-        for client, lost in slow.items():
-            self._cut_off(clients[client], lost, now_ms)
+        losses = fan_out(entries, self.clients, self._settings.client_queue_limit, self._dirty)
+        self.lost_by_slow_clients += len(losses.deliveries)
+        if self._settings.detail >= Detail.DELIVERIES:
+            self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
+        for client, lost in losses.cut_off.items():
+            self._cut_off(self.clients[client], lost, now_ms)
 
-    def _overflow(self, link: ClientLink, delivery: Deliver, slow: dict[ClientId, list[Deliver]]) -> None:
-        """Drop what a client is too slow for: the oldest delivery, or everything, as it chose."""
-        mailbox = link.mailbox
-        if link.overflow is Overflow.DROP_OLDEST:
-            mailbox.deliveries.append(delivery)
-            mailbox.lost += 1
-            self._dirty[link.peer] = None
-            self._lose(link.peer, mailbox.deliveries.pop(0))
-            return
-        lost = slow.setdefault(link.peer, [])
-        lost += [*mailbox.deliveries, delivery]
-        mailbox.deliveries = []
-
-    def _cut_off(self, link: ClientLink, lost: Sequence[Deliver], now_ms: float) -> None:
-        """Tell a slow client how much it lost, and remove it."""
-        for delivery in lost:
-            self._lose(link.peer, delivery)
-        last: Message = CutOff(len(lost))
+    def _cut_off(self, link: ClientLink, lost: int, now_ms: float) -> None:
+        """Send a slow client the number of its losses, and remove it."""
+        last: Message = CutOff(lost)
         if link.session is None:
             self._last_words.append((link.peer, [last]))
         elif link.session.is_up:
@@ -575,13 +546,6 @@ class Node:
             self._last_words.append((link.peer, link.session.drain(now_ms)))
         self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to"))
         self.detach(link.peer, now_ms)
-
-    def _lose(self, client: ClientId, delivery: Deliver) -> None:
-        self.lost_by_slow_clients += 1
-        if self._settings.detail >= Detail.DELIVERIES:
-            fact = Fact(Event.DROP, MessageKind.PUBLICATION, delivery.id, client, LinkKind.CLIENT, hop=delivery.hop)
-            fact.value, fact.published_ms, fact.reason = 1, delivery.published_ms, "the client is too slow"
-            self._facts.append(fact)
 
     # Helpers.
 
@@ -591,6 +555,12 @@ class Node:
     def _touch_all(self) -> None:
         self._dirty.update(dict.fromkeys(self.links))
         self._dirty.update(dict.fromkeys(self.clients))
+
+
+def _fact_of_loss(client: ClientId, delivery: Deliver) -> Fact:
+    fact = Fact(Event.DROP, MessageKind.PUBLICATION, delivery.id, client, LinkKind.CLIENT, hop=delivery.hop, value=1)
+    fact.published_ms, fact.reason = delivery.published_ms, "the client is too slow"
+    return fact
 
 
 def introduce(one: Node, other: Node) -> None:

@@ -28,7 +28,7 @@ from octopia.simulator.profiles import Profile
 from octopia.simulator.wires import NS_PER_US, Wire, occupation_ns, plan_arrival
 
 _PATIENCE_MS = 120_000.0
-"""How long a world that is not at rest may go on without anything planned before it counts as stuck."""
+"""The virtual time for which a world that is not at rest may go on without anything planned; then it is stuck."""
 
 
 class Observer(Protocol):

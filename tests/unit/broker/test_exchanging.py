@@ -826,7 +826,7 @@ class TestWithdrawalsDuringRecovery:
 
 def _anything_waits(overlay: Overlay) -> bool:
     states = [broker.state for broker in overlay.brokers.values()]
-    return any(state.waiting or not all(queue.is_empty for queue in state.queues.values()) for state in states)
+    return any(state.for_clients or not all(queue.is_empty for queue in state.queues.values()) for state in states)
 
 
 def test_with_confirmations_off_a_broker_recovers_all_the_same() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from octopia.broker import OctopiaBroker, Verdict
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
-from octopia.protocol import ClusterIndexVector, Overflow
+from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import CivSet, CivUnset, PublishRequest, Unsubscribe, Version
 from support import advertise, at, join, make_broker, offer, pub, publish, say, sent_by, subscribe, want
 
@@ -109,13 +109,6 @@ def test_who_it_is_and_which_life_it_leads_show():
     assert len(set(prints)) == 5
 
 
-def test_the_choice_of_a_client_shows():
-    one, other = make_broker("b.1"), make_broker("b.1")
-    join(one, "S", overflow=Overflow.DISCONNECT)
-    join(other, "S", overflow=Overflow.DROP_OLDEST)
-    assert one.fingerprint() != other.fingerprint()
-
-
 def test_whether_an_advertisement_is_ordered_shows():
     one, other = make_broker("b.1"), make_broker("b.1")
     join(one, "P", offer(0, "x > 0"))
@@ -154,9 +147,7 @@ def test_the_carried_civ_of_a_waiting_publication_shows():
     assert prints[0] != prints[1]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"algorithm": "static"}, {"tau": 1.0}, {"window_ms": 7.0}, {"hop_limit": 1}, {"client_queue_limit": 1}]
-)
+@pytest.mark.parametrize("settings", [{"algorithm": "static"}, {"tau": 1.0}, {"window_ms": 7.0}, {"hop_limit": 1}])
 def test_settings_that_decide_the_future_show(settings: dict[str, object]):
     assert make_broker("b.1", **settings).fingerprint() != make_broker("b.1").fingerprint()
 

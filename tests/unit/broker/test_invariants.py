@@ -11,7 +11,7 @@ from octopia.content import parse_filter
 from octopia.errors import InvariantBroken
 from octopia.ids import AdvertisementId, ClientId, Peer, SubscriptionId
 from octopia.protocol import ClusterIndexVector
-from octopia.protocol.messages import CivSet, Deliver, Version
+from octopia.protocol.messages import CivSet, Version
 from support import advertise, at, join, make_broker, offer, publish, subscribe, want
 
 HOSTED = AdvertisementId(at("b.1"), 1, 0)
@@ -20,7 +20,7 @@ P = ClientId("P")
 
 
 def sound_broker() -> OctopiaBroker:
-    broker = make_broker("b.1", client_queue_limit=2, hop_limit=5)
+    broker = make_broker("b.1", hop_limit=5)
     join(broker, "P", offer(0, "x > 0"), want(0, "x > 5"))
     broker.receive(at("b.0"), [advertise("b.0", 0, "x > 0"), CivSet((HOSTED,), Version(1, 1))], 0.0)
     broker.receive(at("a.1"), [subscribe("a.1", 0, "x > 2")], 0.0)
@@ -59,16 +59,6 @@ def clear_bit(broker: OctopiaBroker, named: AdvertisementId, cluster: int) -> No
 
 def forge_last_hop(broker: OctopiaBroker) -> None:
     clt_entry(broker, SECONDARY).last_hop = at("b.2")
-
-
-def overfill(broker: OctopiaBroker) -> None:
-    some = publish("b.1", 0, x=1)
-    for _ in range(3):
-        broker.state.queue_of(P).deliveries.append(Deliver(some.id, some.publication, (0,), 0, 0.0))
-
-
-def leave_a_queue_behind(broker: OctopiaBroker) -> None:
-    broker.state.queue_of(ClientId("ghost")).lost = 1
 
 
 def forget_a_handle(broker: OctopiaBroker) -> None:
@@ -111,9 +101,6 @@ CORRUPTIONS: list[tuple[str, Callable[[OctopiaBroker], object]]] = [
         lambda broker: broker.state.prt.remove(SubscriptionId(at("b.1"), 1, 0)),
     ),
     ("do not match the subscriptions of clients", forget_a_handle),
-    ("3 deliveries wait for client P, more than the 2 allowed", overfill),
-    ("an empty queue for client P", lambda broker: broker.state.queue_of(P)),
-    ("a queue for client ghost, which is not attached", leave_a_queue_behind),
     ("with 6 hops, beyond the limit", lambda broker: queue_up(broker, "a.1", None, hop=6)),
     ("with an empty CIV", lambda broker: queue_up(broker, "a.1", "000")),
     ("which names a cluster that it reaches anyway", lambda broker: queue_up(broker, "a.1", "110")),

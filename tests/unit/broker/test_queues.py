@@ -1,9 +1,9 @@
 import pytest
 
 from octopia.broker import Verdict
-from octopia.broker.queues import ClientQueue, LinkStatus, OutputQueue
+from octopia.broker.queues import LinkStatus, OutputQueue
 from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector
-from octopia.protocol.messages import CivSet, Confirmed, Deliver, Lost, Publish, Version
+from octopia.protocol.messages import CivSet, Publish, Version
 from support import publish
 
 
@@ -80,43 +80,6 @@ class TestLanes:
         listed = queue.waiting()
         assert listed == queue.waiting()
         assert listed == [queue.take(0.0) for _ in range(3)]
-
-
-class TestClients:
-    """The queue of a client."""
-
-    def queue(self, *, answers: int, deliveries: int, lost: int = 0) -> ClientQueue:
-        queue = ClientQueue()
-        some = publish("b.0", 0, x=1)
-        queue.deliveries.extend(Deliver(some.id, some.publication, (each,), 0, 0.0) for each in range(deliveries))
-        queue.answers.extend(Confirmed("subscription", each) for each in range(answers))
-        queue.lost = lost
-        return queue
-
-    def test_length_counts_deliveries_only(self):
-        assert len(self.queue(answers=2, deliveries=3, lost=4)) == 3
-
-    def test_empty_means_nothing_at_all(self):
-        assert self.queue(answers=0, deliveries=0).is_empty
-        assert not self.queue(answers=1, deliveries=0).is_empty
-        assert not self.queue(answers=0, deliveries=1).is_empty
-        assert not self.queue(answers=0, deliveries=0, lost=1).is_empty
-
-    @pytest.mark.parametrize("lost", [0, 7])
-    @pytest.mark.parametrize(("answers", "deliveries"), [(0, 0), (2, 0), (0, 2), (2, 3)])
-    def test_taking_all_is_taking_one_after_the_other(self, answers: int, deliveries: int, lost: int):
-        queue, other = (self.queue(answers=answers, deliveries=deliveries, lost=lost) for _ in range(2))
-        expected = [*[Lost(lost)][: bool(lost)], *queue.waiting()]
-        assert list(iter(queue.take, None)) == expected
-        assert other.take_all() == expected
-        assert queue.is_empty
-        assert other.is_empty
-
-    def test_deliveries_wait_if_only_answers_may_go(self):
-        queue = self.queue(answers=1, deliveries=1)
-        assert queue.take(CONTROL_ONLY) == Confirmed("subscription", 0)
-        assert queue.take(CONTROL_ONLY) is None
-        assert len(queue) == 1
 
 
 class TestWindow:

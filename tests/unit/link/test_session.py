@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from octopia.content import Publication
+from octopia.errors import InvariantBroken
 from octopia.ids import PublicationId
 from octopia.link import LinkSettings, Outcome, Session, Status
 from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, Ack, ClusterIndexVector, Frame, Grant, Hello, Item
@@ -220,7 +221,7 @@ class TestSequence:
         first, second = pair.a.drain(0.0)
         pair.b.receive([second, first, first], 0.0)
         pair.b.placed(0, 1)
-        with pytest.raises(IndexError):
+        with pytest.raises(InvariantBroken, match="class 0"):
             pair.b.placed(0, 1)
 
 
@@ -566,6 +567,219 @@ class TestNewIncarnation:
         pair.connect()
         pair.send(data(1))
         assert pair.settle() == ([], [data(1)])
+
+
+class TestHalfRemembered:
+    """One end's memory of the other was replaced, and the other lives on under its incarnation."""
+
+    def test_an_end_that_is_not_remembered_begins_a_new_sequence_and_counts_what_that_drops(self):
+        pair = Pair(TRUSTING)
+        pair.send(data(0), control())
+        pair.settle()
+        pair.send(data(1), control(), data(2))
+        pair.a.drain(0.0)  # All three are lost.
+        impersonate(pair.b, 9)
+        met = pair.connect()
+        assert (met[0].came_up, met[1].came_up) == (True, True)
+        assert pair.a.dropped_unacknowledged == 2
+        assert not pair.a.awaits_acknowledgement
+        pair.send(data(3))
+        assert pair.a.last_sequence == 1
+        assert pair.settle() == ([], [data(3)])
+
+    def test_it_knows_from_the_greeting_of_the_other_alone(self):
+        pair = Pair(TRUSTING)
+        pair.send(data(0))
+        pair.a.drain(0.0)
+        pair.a.disconnected()
+        pair.a.connected(0.0)
+        pair.a.receive([Hello(1, 9, 4, Grant(1, 100, ()))], 0.0)
+        assert (pair.a.dropped_unacknowledged, pair.a.last_sequence) == (1, 0)
+        assert frames(pair.a.drain(0.0)) == []
+
+    def test_both_directions_carry_again(self):
+        pair = Pair(TRUSTING)
+        pair.send(data(0))
+        pair.b.send(data(1), 0.0)
+        pair.settle()
+        impersonate(pair.b, 9)
+        pair.connect()
+        pair.settle()
+        pair.send(data(2))
+        pair.b.send(data(3), 0.0)
+        assert pair.settle() == ([data(3)], [data(2)])
+
+    def test_its_credit_starts_again(self):
+        pair = Pair(TRUSTING)
+        pair.send(data(0), data(1))
+        pair.settle()
+        assert not may_send(pair.a, 0)
+        impersonate(pair.b, 9)
+        pair.connect()
+        pair.settle()
+        assert may_send(pair.a, 0)
+        pair.send(data(2), data(3))
+        assert not may_send(pair.a, 0)
+        pair.b.placed(0, 2)
+        pair.settle()
+        assert not may_send(pair.a, 0), "the first two were of the old sequence"
+        pair.b.placed(0, 2)
+        pair.settle()
+        assert may_send(pair.a, 0)
+
+    def test_an_end_that_was_never_heard_of_resends_everything_and_drops_nothing(self):
+        a, b = Session(1, TRUSTING), Session(1, TRUSTING)
+        for end in (a, b):
+            end.connected(0.0)
+        a.receive(b.drain(0.0), 0.0)  # The greeting of a is lost.
+        a.send(control(), 0.0)
+        a.send(data(0), 0.0)
+        a.drain(0.0)
+        for end in (a, b):
+            end.disconnected()
+            end.connected(0.0)
+        to_a, to_b = b.drain(0.0), a.drain(0.0)
+        assert [each.knows_incarnation for each in to_a if isinstance(each, Hello)] == [0]
+        a.receive(to_a, 0.0)
+        b.receive(to_b, 0.0)
+        assert a.dropped_unacknowledged == 0
+        assert b.receive(a.drain(0.0), 0.0).messages == [control(), data(0)]
+
+    def test_credit_that_was_granted_to_an_earlier_incarnation_is_not_used(self):
+        """A greeting restates the bytes placed so far; those of an earlier incarnation say nothing to the next."""
+        pair = Pair(TRUSTING)
+        for number in range(6):
+            pair.send(data(number))
+            pair.settle()
+            pair.b.placed(0, 1)
+            pair.settle()
+        pair.a = Session(2, TRUSTING)
+        pair.connect()
+        pair.send(data(10))
+        assert may_send(pair.a, 0)
+        pair.send(data(11))
+        assert not may_send(pair.a, 0), "the window is 100 bytes, and both frames take 50"
+
+    def test_nor_is_that_of_an_impostor(self):
+        pair = Pair(TRUSTING)
+        impersonate(pair.b, 9, *(data(number) for number in range(6)))
+        pair.b.placed(0, 6)
+        pair.connect()
+        pair.send(data(10), data(11))
+        assert not may_send(pair.a, 0)
+
+
+def impersonate(session: Session, incarnation: int, *messages: Message) -> None:
+    """Let another end use the name of the other one for a moment, and send messages."""
+    other = Session(incarnation, LinkSettings(window_bytes=10_000))
+    session.disconnected()
+    session.connected(0.0)
+    other.connected(0.0)
+    other.receive(session.drain(0.0), 0.0)
+    for message in messages:
+        other.send(message, 0.0)
+    session.receive(other.drain(0.0), 0.0)
+    session.disconnected()
+
+
+class TestFencing:
+    FENCING = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0, fences=True)
+
+    def fencing(self) -> Session:
+        """Return a session that has talked to incarnation 5, accepted two frames and sent one."""
+        session, other = Session(1, self.FENCING), Session(5, self.FENCING)
+        session.connected(0.0)
+        other.connected(0.0)
+        other.receive(session.drain(0.0), 0.0)
+        session.receive(other.drain(0.0), 0.0)
+        for message in (control(), data(0)):
+            other.send(message, 0.0)
+        session.receive(other.drain(0.0), 0.0)
+        session.send(data(1), 0.0)
+        session.drain(0.0)
+        session.disconnected()
+        return session
+
+    def test_an_older_incarnation_is_refused_and_changes_nothing(self):
+        session = self.fencing()
+        session.connected(1.0)
+        before = session.drain(1.0)
+        outcome = session.receive(
+            [Hello(4, 0, 0, Grant(1, 100, ())), Frame(1, control()), Ack(1, Grant(1, 1, ()))], 1.0
+        )
+        assert (outcome.is_fenced, outcome.came_up, outcome.messages) == (True, False, [])
+        assert session.status is Status.GREETING
+        assert (session.peer_incarnation, session.accepted, session.dropped_unacknowledged) == (5, 2, 0)
+        assert session.awaits_acknowledgement
+        session.disconnected()
+        session.connected(1.0)
+        assert session.drain(1.0) == before, "the next greeting says what it would have said"
+
+    def test_the_same_incarnation_goes_on(self):
+        session = self.fencing()
+        session.connected(1.0)
+        session.drain(1.0)
+        outcome = session.receive([Hello(5, 1, 0, Grant(1, 100, ()))], 1.0)
+        assert (outcome.is_fenced, outcome.came_up) == (False, True)
+        assert frames(session.drain(1.0)) == [1]
+
+    def test_a_newer_one_replaces_the_last(self):
+        session = self.fencing()
+        session.connected(1.0)
+        outcome = session.receive([Hello(6, 0, 0, Grant(1, 100, ()))], 1.0)
+        assert (outcome.is_fenced, outcome.came_up) == (False, True)
+        assert (session.peer_incarnation, session.accepted, session.dropped_unacknowledged) == (6, 0, 1)
+
+    def test_a_link_that_is_up_is_not_disturbed(self):
+        session = self.fencing()
+        session.connected(1.0)
+        session.drain(1.0)
+        session.receive([Hello(5, 1, 1, Grant(1, 100, ()))], 1.0)
+        outcome = session.receive([Hello(4, 0, 0, Grant(9, 1, ()))], 1.0)
+        assert outcome.is_fenced
+        assert session.is_up
+        assert may_send(session, 0)
+        assert session.receive([Frame(3, control())], 1.0).messages == [control()]
+
+    def test_without_it_any_incarnation_is_as_good(self):
+        session = Session(1, SMALL)
+        for incarnation in (5, 4):
+            session.disconnected()
+            session.connected(0.0)
+            outcome = session.receive([Hello(incarnation, 0, 0, Grant(1, 100, ()))], 0.0)
+            assert (outcome.is_fenced, outcome.came_up) == (False, True)
+            assert session.peer_incarnation == incarnation
+
+
+class TestPlacing:
+    @pytest.mark.parametrize(("accepted", "placed"), [(0, 1), (1, 2), (3, 4)])
+    def test_more_than_was_accepted_is_an_error_of_ours_and_changes_nothing(self, accepted: int, placed: int):
+        pair = Pair()
+        pair.send(*(data(number) for number in range(accepted)))
+        pair.settle()
+        with pytest.raises(InvariantBroken, match=f"{placed} frames of class 0 were placed, but .*{accepted}"):
+            pair.b.placed(0, placed)
+        if accepted:
+            pair.b.placed(0, accepted)
+        assert not pair.b.owes_credit
+
+    def test_so_is_another_class(self):
+        pair = Pair()
+        pair.send(data(0))
+        pair.settle()
+        with pytest.raises(InvariantBroken, match="class 2"):
+            pair.b.placed(2, 1)
+
+    def test_frames_of_an_earlier_incarnation_count_first(self):
+        pair = Pair()
+        pair.send(data(0), data(1))
+        pair.settle()
+        pair.a = Session(2, SMALL)
+        pair.connect()
+        pair.send(data(2))
+        pair.settle()
+        with pytest.raises(InvariantBroken):
+            pair.b.placed(0, 4)
 
 
 class TestTime:

@@ -407,8 +407,8 @@ subscribe = ["x >= 0"]
         result = run_scenario(scenario(*events, head=head, clients=clients))
         assert received(result, "quick") == list(range(count))
         assert len(received(result, "slow")) < 10
-        [counters] = result.world.counters()
-        assert counters.lost_by_slow_clients > 10_000
+        [node] = result.world.nodes
+        assert node.lost_by_slow_clients > 10_000
         assert result.to_json()["tables"]["a.0"]["prt"] == 1, "what it had asked for is withdrawn"
 
     def test_a_client_that_was_cut_off_is_not_told_that_its_broker_is_down(self) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from octopia.broker import Detail
 from octopia.errors import UsageError
-from octopia.simulator.links import FaultyLinks
+from octopia.simulator.links import FaultyLinks, ReliableLinks
 from octopia.simulator.run import run_scenario
-from octopia.simulator.wires import IdealLinks
 from support import received_by, run_text, scenario_from
 
 BASE = """
@@ -230,7 +229,7 @@ class TestConfirmations:
 
 class TestLinkModels:
     def test_faults_need_sessions(self):
-        assert isinstance(run_text(BASE).world.links, IdealLinks)
+        assert isinstance(run_text(BASE).world.links, ReliableLinks)
         for more in (
             '[simulator]\nlinks = "session"\n',
             "[simulator]\ndrop = 0.01\n",

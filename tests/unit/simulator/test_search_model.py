@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from octopia.simulator.search.nodes import Ask, Attach, Nodes
 
 from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
@@ -11,8 +12,9 @@ from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, PublicationId
 from octopia.link import LinkSettings, Session
 from octopia.matching import SCAN
+from octopia.node import Node
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import MessageKind
+from octopia.protocol import MessageKind, Overflow
 from octopia.protocol.messages import Confirmed, Deliver
 from octopia.simulator.search import Client, Explorer, Order, Scenario, find_scenario
 from octopia.simulator.search.__main__ import main
@@ -20,6 +22,7 @@ from octopia.simulator.search.canonical import clone, digest
 from octopia.simulator.search.ledger import Ledger, Witness
 from octopia.simulator.search.model import Kind, Model, Transition
 from octopia.simulator.search.scenarios import CutOf, advertise, publish, subscribe, unsubscribe
+from octopia.simulator.search.steps import Ask, Attach, Stations
 
 A0, A1, B0 = BrokerId("a", 0), BrokerId("a", 1), BrokerId("b", 0)
 P, S = ClientId("P"), ClientId("S")
@@ -46,16 +49,44 @@ class TestCanonicalForm:
         assert digest(early.state) == digest(late.state)
 
     def test_what_a_broker_was_asked_shows(self) -> None:
-        nodes = Nodes(SCOT, BrokerSettings())
-        idle = nodes.begin()[A0]
-        attached = nodes.step(idle, Attach(S, ())).node
-        subscribed = nodes.step(attached, Ask(S, subscribe())).node
+        stations = Stations(SCOT, BrokerSettings())
+        idle = stations.begin()[A0]
+        attached = stations.step(idle, Attach("S", ())).station
+        subscribed = stations.step(attached, Ask("S", subscribe())).station
         assert len({idle, attached, subscribed}) == 3
 
     def test_a_link_that_is_down_shows(self) -> None:
         up, down = make_broker(), make_broker()
         down.link_down(B0, 0.0)
         assert digest(up.state) != digest(down.state)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda node: node.attach("S", Overflow.DISCONNECT, 0.0),
+            lambda node: node.attach("S", Overflow.DISCONNECT, 0.0) and node.detach(node.client_named("S"), 0.0),
+            lambda node: node.drain(),
+            lambda node: node.pause(B0),
+            lambda node: node.pace(B0, is_paced=True),
+            lambda node: node.disconnect(B0, 0.0, has_left=True),
+        ],
+    )
+    def test_the_state_of_a_node_beside_its_broker_shows(self, change: Callable[[Node], object]) -> None:
+        nodes = [Node(make_broker(), [A1, B0], 1) for _ in range(2)]
+        for node in nodes:
+            node.attach("R", Overflow.DISCONNECT, 0.0)
+            node.ready(0.0)
+        assert digest(nodes[0]) == digest(nodes[1])
+        change(nodes[0])
+        for node in nodes:
+            node.ready(0.0)
+        assert digest(nodes[0]) != digest(nodes[1])
+
+    def test_the_choice_of_a_client_shows(self) -> None:
+        nodes = [Node(make_broker(), [A1, B0], 1) for _ in range(2)]
+        for node, overflow in zip(nodes, Overflow, strict=True):
+            node.attach("S", overflow, 0.0)
+        assert digest(nodes[0]) != digest(nodes[1])
 
     def test_a_clone_has_the_same_form_and_a_life_of_its_own(self) -> None:
         broker = make_broker()
@@ -76,16 +107,19 @@ class TestCanonicalForm:
         assert digest(session) == before
 
 
-class TestNodes:
+class TestStations:
     def test_a_step_is_taken_once(self) -> None:
-        nodes = Nodes(SCOT, BrokerSettings())
-        start = nodes.begin()[A0]
-        assert nodes.step(start, Attach(S, ())) is nodes.step(start, Attach(S, ()))
+        stations = Stations(SCOT, BrokerSettings())
+        start = stations.begin()[A0]
+        assert stations.step(start, Attach("S", ())) is stations.step(start, Attach("S", ()))
 
-    def test_an_error_is_what_came_of_a_step(self) -> None:
-        nodes = Nodes(SCOT, BrokerSettings())
-        step = nodes.step(nodes.begin()[A0], Ask(S, subscribe()))
-        assert step.failure == "a.0 failed: ProtocolViolation: client S is not attached to broker a.0"
+    def test_an_error_is_the_result_of_a_step(self) -> None:
+        stations = Stations(SCOT, BrokerSettings())
+        attached = stations.step(stations.begin()[A0], Attach("S", ())).station
+        step = stations.step(attached, Ask("S", Confirmed(MessageKind.SUBSCRIPTION, 0)))  # type: ignore[arg-type]
+        expected = "the link to S was closed: a Confirmed cannot come from client S"
+        assert step.failure == f"a.0 failed: AssertionError: {expected}"
+        assert step.station == attached
 
 
 class TestWitness:

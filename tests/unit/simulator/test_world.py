@@ -6,7 +6,7 @@ import pytest
 
 from octopia.broker import Detail
 from octopia.errors import UsageError
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Overflow
 from octopia.protocol.messages import ClientReply, CutOff, PublishRequest
@@ -226,14 +226,17 @@ class _Replies:
     def on_fact(self, *_: object) -> None:
         pass
 
-    def on_reply(self, client: ClientId, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        self.heard.append((client.name, reply))
+    def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
+        self.heard.append((client, reply))
+
+    def on_delivered(self, *_: object) -> None:
+        pass
 
 
 def small_world(replies: _Replies, limit: int = 10_000) -> World:
     slow_clients = dataclasses.replace(UNIT, bandwidth_mbit_s=0.001)
-    settings = make_settings(client_queue_limit=limit)
-    return World(Scot(parse_tree("a"), 1), settings, Environment(slow_clients), observers=[replies])
+    environment = Environment(slow_clients, client_queue_limit=limit)
+    return World(Scot(parse_tree("a"), 1), make_settings(), environment, observers=[replies])
 
 
 def test_a_client_name_is_used_once():

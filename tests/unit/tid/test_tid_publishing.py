@@ -3,7 +3,8 @@ from tid_support import advertised, bound, make_tid_broker, published, sub_id, t
 
 from octopia.broker import Detail, Event, Verdict
 from octopia.ids import ClientId
-from octopia.protocol import Overflow
+from octopia.node import Node, NodeSettings
+from octopia.protocol import CloseCode, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Lost, Refused
 from octopia.settings import PathSelection
 from octopia.tid import deliveries
@@ -182,20 +183,25 @@ class TestAtTheEdge:
         assert kept == [[0], [0, 1], [0, 1, 2], [2, 3], [2, 3, 4], [4, 5], [4, 5, 6], [6, 7]]
         assert set(broker.state.delivered.values()) == {(sub_id("c.1", 0),)}
 
-    def test_a_slow_client_is_cut_off_and_told_what_it_lost(self):
-        broker, client = self.edge(client_queue_limit=2)
-        effects = broker.receive(at("c.0"), [published(tid("a.0"), number, x=1) for number in range(4)], 0.0)
-        assert effects.cut_off == [client]
-        assert take_all(broker, client) == [CutOff(4)]
-        assert broker.table_sizes()["prt"] == 0
-        assert broker.counters.lost_by_slow_clients == 4
+    @pytest.mark.parametrize("overflow", Overflow)
+    def test_a_slow_client_of_a_node_loses_everything_or_the_oldest(self, overflow: Overflow):
+        broker = make_tid_broker("c.1", algorithm="tid-dynamic")
+        node = Node(broker, broker.state.neighbourhood.neighbours, 1, NodeSettings(client_queue_limit=2))
+        node.receive(at("c.0"), [advertised("a.0")], 0.0)
+        client = node.attach("S", overflow, 0.0)
+        node.receive(client, [want(0, "x > 0")], 0.0)
+        node.pace(client, is_paced=True)
+        node.ready(0.0)
+        node.receive(at("c.0"), [published(tid("a.0"), number, x=1) for number in range(4)], 0.0)
+        ready = node.ready(0.0)
+        told = [each for peer, items in ready.writes if peer == client for each in items]
+        if overflow is Overflow.DISCONNECT:
+            assert told == [CutOff(4)]
+            assert [(each.peer, each.code) for each in ready.closes] == [(client, CloseCode.TOO_SLOW)]
+            assert broker.table_sizes()["prt"] == 0
+        else:
+            assert told == [Lost(2)]
+            left = [node.begin(client, 0.0), node.begin(client, 0.0)]
+            assert [each.id.number for each in left if isinstance(each, Deliver)] == [2, 3]
+        assert node.lost_by_slow_clients == (4 if overflow is Overflow.DISCONNECT else 2)
         broker.check()
-
-    def test_or_it_loses_the_oldest_if_it_chose_that(self):
-        broker = make_tid_broker("c.1", client_queue_limit=2)
-        broker.receive(at("c.0"), [advertised("a.0")], 0.0)
-        client = join(broker, "S", want(0, "x > 0"), overflow=Overflow.DROP_OLDEST)
-        broker.receive(at("c.0"), [published(tid("a.0"), number, x=1) for number in range(3)], 0.0)
-        lost, *rest = take_all(broker, client)
-        assert lost == Lost(1)
-        assert [each.id.number for each in rest if isinstance(each, Deliver)] == [1, 2]

@@ -1,0 +1,64 @@
+"""The fan-out of a broker's entries into the mailboxes of its clients, within a limit per client.
+
+A client that is too slow loses its oldest deliveries, or everything and its connection, as it chose. Other clients are
+not affected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from octopia.broker import Delivered, ForClients
+from octopia.ids import ClientId, Peer
+from octopia.node.links import ClientLink
+from octopia.protocol import Overflow
+from octopia.protocol.messages import Deliver
+
+
+@dataclasses.dataclass(slots=True)
+class Losses:
+    """The deliveries that clients were too slow for; ``cut_off`` counts them for those that must go."""
+
+    deliveries: list[tuple[ClientId, Deliver]] = dataclasses.field(default_factory=list)
+    cut_off: dict[ClientId, int] = dataclasses.field(default_factory=dict)
+
+
+def fan_out(
+    entries: Sequence[ForClients], clients: Mapping[ClientId, ClientLink], limit: int, reached: dict[Peer, None]
+) -> Losses:
+    """Put entries into mailboxes, note the clients reached, and return what was lost."""
+    losses = Losses()
+    for entry in entries:
+        if not isinstance(entry, Delivered):
+            link = clients.get(entry.client)
+            if link is not None:
+                link.mailbox.answers.append(entry.reply)
+                reached[entry.client] = None
+            continue
+        copy = entry.copy
+        for client, handles in entry.plan:
+            link = clients.get(client)
+            if link is None:
+                continue
+            delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
+            deliveries = link.mailbox.deliveries
+            if len(deliveries) < limit and client not in losses.cut_off:
+                deliveries.append(delivery)
+                reached[client] = None
+            else:
+                _lose(link, delivery, losses)
+    return losses
+
+
+def _lose(link: ClientLink, delivery: Deliver, losses: Losses) -> None:
+    client, mailbox = link.peer, link.mailbox
+    if link.overflow is Overflow.DROP_OLDEST:
+        mailbox.deliveries.append(delivery)
+        mailbox.lost += 1
+        losses.deliveries.append((client, mailbox.deliveries.pop(0)))
+        return
+    lost = [*mailbox.deliveries, delivery]
+    mailbox.deliveries = []
+    losses.deliveries += [(client, each) for each in lost]
+    losses.cut_off[client] = losses.cut_off.get(client, 0) + len(lost)
