@@ -59,7 +59,7 @@ from octopia.broker.shell import BrokerShell
 from octopia.broker.state import BrokerSettings, State
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, LinkKind
+from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ALL_CLASSES, ClusterIndexVector
@@ -155,6 +155,14 @@ class OctopiaBroker(BrokerShell[State]):
         while (message := self.take(peer, now_ms, classes)) is not None:
             batch.append(message)
         return batch
+
+    def unplaced(self, peer: Peer) -> dict[int, int]:
+        """Return the number of accepted publications from a link that still wait to be placed, per class."""
+        return {
+            traffic_class: len(known.waiting) + bool(known.placing)
+            for (source, traffic_class), known in self._state.inputs.items()
+            if source == peer
+        }
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Mark a link as up, and start the exchange of state over it."""

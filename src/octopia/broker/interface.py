@@ -217,6 +217,9 @@ class Broker(Protocol):
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
 
+    def unplaced(self, peer: Peer) -> dict[int, int]:
+        """Return the number of accepted publications from a link that still wait to be placed, per class."""
+
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""
 

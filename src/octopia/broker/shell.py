@@ -77,6 +77,10 @@ class BrokerShell(Generic[S]):
         """Remove and return everything that ``take`` would return now."""
         return self._state.take_all(peer, now_ms, classes)
 
+    def unplaced(self, peer: Peer) -> dict[int, int]:
+        """Return the number of accepted publications from a link that still wait to be placed: none, by default."""
+        return {}
+
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""
         entries = self._state.for_clients

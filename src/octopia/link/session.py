@@ -31,7 +31,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from octopia.errors import InvariantBroken
 from octopia.markers import Fixed, History
@@ -189,6 +191,17 @@ class Session:
         self._grants += 1
         self._ack_is_due = True
 
+    def settle_credit(self, waiting: Mapping[int, int]) -> None:
+        """Return the credit of all frames except those that still wait to be placed, counted per class."""
+        for traffic_class in {**self._unplaced, **self._outlived}:
+            held = len(self._unplaced.get(traffic_class, ())) + self._outlived.get(traffic_class, 0)
+            self.placed(traffic_class, held - waiting.get(traffic_class, 0))
+
+    @property
+    def has_greeting(self) -> bool:
+        """True if a greeting is to be written, which acknowledges what was accepted."""
+        return bool(self._outbox) and type(self._outbox[0]) is Hello
+
     def accept_data(self, accepts: bool) -> None:
         """Open or close the window; a broker that is not ready for publications grants no credit."""
         if accepts != self._accepts_data:
@@ -280,10 +293,13 @@ class Session:
         elif hello.knows_incarnation == self._incarnation:
             self._acknowledge(hello.accepted)
         elif hello.knows_incarnation:
-            # Another session with our name has replaced us in its memory. It expects a new sequence.
+            # Another session with our name has replaced us in its memory. Both sequences begin again.
+            self._forget_received()
             self._forget_sent()
         # Otherwise it has never known us, so it has accepted nothing, and everything is still kept.
-        self._take_grant(hello.grant)
+        # What it has placed was sent by somebody else, unless it remembers us.
+        knows_us = hello.knows_incarnation == self._incarnation
+        self._take_grant(hello.grant if knows_us else msgspec.structs.replace(hello.grant, placed_bytes=()))
         if self.status is Status.UP and not hello.is_answer:
             # The other end restarted over a connection that we considered sound: greet again.
             self._outbox = [self._hello(is_answer=True)]

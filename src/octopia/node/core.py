@@ -46,6 +46,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
 from octopia.broker import Broker, Detail, Effects, Event, Fact, ForClients, Routed
+from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import LinkSettings, Session
 from octopia.markers import Fixed, History
@@ -54,9 +55,6 @@ from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.ready import Close, Failure, Ready
 from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Message
-
-_NOTHING = Ready()
-"""The work of a node that has none."""
 
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
@@ -186,6 +184,8 @@ class Node:
 
     def attach(self, name: str, overflow: Overflow, now_ms: float) -> ClientId:
         """Add a client and return its id."""
+        if name in self._names:
+            raise UsageError(f"expected a client name that is not in use, got {name!r}")
         self._client_sessions += 1
         client = ClientId(name, self._client_sessions)
         links = self._settings.client_links
@@ -216,25 +216,32 @@ class Node:
         if link.session is None:
             self._feed(peer, items, now_ms)  # type: ignore[arg-type]
             return
-        outcome = link.session.receive(items, now_ms)  # type: ignore[arg-type]
+        try:
+            outcome = link.session.receive(items, now_ms)  # type: ignore[arg-type]
+        except Exception as error:  # It is this peer's link alone.
+            self._fail(peer, error)
+            return
         self._inputs[peer] = None
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
-        if outcome.messages:
-            self._feed(peer, outcome.messages, now_ms)
+        if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
+            # The rest of the batch is gone with the connection. The next one has the whole window.
+            link.session.settle_credit(self.broker.unplaced(peer))
         self._dirty[peer] = None
         if isinstance(link, ClientLink):
             self._count_unanswered(link, items, now_ms)  # type: ignore[arg-type]
 
-    def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> None:
+    def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> bool:
+        """Give messages to the broker, and return whether it handled them all."""
         effects = self.broker.receive(peer, messages, now_ms)
         if effects.violation is not None:
             self._closes.append(Close(peer, CloseCode.VIOLATION, str(effects.violation)))
         if effects.failure is not None:
             self._fail(peer, effects.failure)
         self._absorb(effects, now_ms)
+        return effects.violation is None and effects.failure is None
 
     def _fence(self, peer: Peer, incarnation: int) -> None:
         reason = f"a newer broker runs as {peer}, so this one is fenced: stop one of the two, then restart this one"
@@ -329,6 +336,7 @@ class Node:
         """The number of publications and deliveries that wait here."""
         waiting = sum(map(self.broker.waits_for, self.links))
         waiting += sum(link.in_service is not None for link in self.links.values())
+        waiting += sum(sum(self.broker.unplaced(peer).values()) for peer in self._peers)
         return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
 
     @property
@@ -338,8 +346,10 @@ class Node:
             # What waits for a broken link leaves when it is back; a neighbour that went down takes nothing more.
             is_needed = link.is_up or not link.has_departed
             unacknowledged = link.session is not None and link.session.awaits_acknowledgement
-            if is_needed and (unacknowledged or self.broker.waits_for(peer)):
+            if is_needed and (unacknowledged or link.in_service is not None or self.broker.waits_for(peer)):
                 return False
+        if any(self.broker.unplaced(peer) for peer in self._peers):
+            return False
         return not any(
             link.is_connected
             and (not link.mailbox.is_empty or (link.session is not None and link.session.awaits_acknowledgement))
@@ -380,17 +390,20 @@ class Node:
         due_ms = session.next_deadline_ms
         if due_ms is None or now_ms < due_ms:
             return
-        if session.wake(now_ms):
-            self._dirty[peer] = None
-        else:
-            self._silent.append(peer)
+        try:
+            if session.wake(now_ms):
+                self._dirty[peer] = None
+            else:
+                self._silent.append(peer)
+        except Exception as error:  # Others have deadlines, too.
+            self._fail(peer, error)
 
     # Work for the driver.
 
     def ready(self, now_ms: float) -> Ready:
         """Settle everything that inputs have caused, and return the work to do."""
         if not self.has_work:
-            return _NOTHING
+            return Ready()
         self._settle(now_ms)
         ready = Ready()
         if self._touched:
@@ -411,7 +424,8 @@ class Node:
     @property
     def has_work(self) -> bool:
         """True if ``ready`` has something to do."""
-        return bool(self._dirty or self._entries or self._inputs or self._closes or self._silent or self._failures)
+        changed = self._dirty or self._entries or self._inputs or self._closes or self._silent or self._failures
+        return bool(changed) or (not self._admits and self.broker.accepts_data)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts of the trace since the last call."""
@@ -427,24 +441,35 @@ class Node:
         inputs, self._inputs = self._inputs, {}
         for peer in touched:
             link = self._link(peer)
-            if link is None:
-                continue
-            items: Sequence[Item] | Sequence[Message] = ()
-            if link.session is None:
-                items, link.taken = link.taken, []
-            elif not link.is_paused:  # Acknowledgements do not pile up for a peer that reads nothing.
-                items = link.session.drain(now_ms, acknowledge=peer not in inputs)
-            if items or link.is_paced:
-                ready.writes.append((peer, items))
+            if link is not None:
+                items = self._drain(link, now_ms, acknowledge=peer not in inputs)
+                if items or link.is_paced:
+                    ready.writes.append((peer, items))
         for peer in inputs:
-            source = self._link(peer)
-            if source is not None and source.session is not None and not source.is_paused:
-                acknowledgement = source.session.drain(now_ms)
+            link = self._link(peer)
+            if link is not None and link.session is not None:
+                acknowledgement = self._drain(link, now_ms, acknowledge=True)
                 if acknowledgement:
                     ready.writes.append((peer, acknowledgement))
 
+    def _drain(self, link: Link, now_ms: float, *, acknowledge: bool) -> Sequence[Item] | Sequence[Message]:
+        """Return what a link wants written; without acknowledgements, also without a greeting, which is one too."""
+        session = link.session
+        if session is None:
+            taken, link.taken = link.taken, []
+            return taken
+        # Acknowledgements do not pile up for a peer that reads nothing.
+        if link.is_paused or (session.has_greeting and not acknowledge):
+            return ()
+        try:
+            return session.drain(now_ms, acknowledge=acknowledge)
+        except Exception as error:  # Every other link must still get what is meant for it.
+            self._fail(link.peer, error)
+            return ()
+
     def _settle(self, now_ms: float) -> None:
         """Move messages from queues into sessions until nothing more can move."""
+        self._note_admission()
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             for peer in dirty:
@@ -460,9 +485,13 @@ class Node:
                 unblocked = self.broker.drain_effects()
                 if unblocked is not None:
                     self._absorb(unblocked, now_ms)
-            if not self._admits and self.broker.accepts_data:
-                self._admits = True
-                self._touch_all()
+            self._note_admission()
+
+    def _note_admission(self) -> None:
+        """Open all windows when the broker has become ready for publications."""
+        if not self._admits and self.broker.accepts_data:
+            self._admits = True
+            self._touch_all()
 
     def _flow(self, link: NeighbourLink, now_ms: float) -> None:
         peer, session, broker = link.peer, link.session, self.broker
@@ -478,6 +507,9 @@ class Node:
             for message in broker.take_all(peer, now_ms, CONTROL_ONLY):
                 session.send(message, now_ms)
             return
+        if link.in_service is not None:  # It was taken before the link ceased to be paced.
+            session.send(link.in_service, now_ms)
+            link.in_service = None
         while (taken := broker.take(peer, now_ms, session.classes)) is not None:
             session.send(taken, now_ms)
 
@@ -522,6 +554,9 @@ class Node:
                 self._dirty[placed.peer] = None
 
     def _fail(self, peer: Peer, error: Exception) -> None:
+        """Note a failure, once per peer: the first one closes its link."""
+        if any(each.peer == peer for each in self._failures):
+            return
         self._failures.append(Failure(peer, error))
         self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
 
@@ -542,8 +577,11 @@ class Node:
         if link.session is None:
             self._last_words.append((link.peer, [last]))
         elif link.session.is_up:
-            link.session.send(last, now_ms)
-            self._last_words.append((link.peer, link.session.drain(now_ms)))
+            try:
+                link.session.send(last, now_ms)
+                self._last_words.append((link.peer, link.session.drain(now_ms)))
+            except Exception as error:  # It goes without last words.
+                self._fail(link.peer, error)
         self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to"))
         self.detach(link.peer, now_ms)
 
@@ -552,9 +590,12 @@ class Node:
     def _link(self, peer: Peer) -> Link | None:
         return self.links.get(peer) if isinstance(peer, BrokerId) else self.clients.get(peer)
 
+    @property
+    def _peers(self) -> list[Peer]:
+        return [*self.links, *self.clients]
+
     def _touch_all(self) -> None:
-        self._dirty.update(dict.fromkeys(self.links))
-        self._dirty.update(dict.fromkeys(self.clients))
+        self._dirty.update(dict.fromkeys(self._peers))
 
 
 def _fact_of_loss(client: ClientId, delivery: Deliver) -> Fact:

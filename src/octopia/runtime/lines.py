@@ -108,11 +108,13 @@ class NeighbourLine(Line):
         """Let as many publications go as the rate of the link allows now, and come back for the next one."""
         node, now_ms = self._host.node, self._host.now_ms()
         while node.can_begin(self._neighbour):
-            if not self.shaper.may_go():
+            if not self.shaper.is_free:
                 if self._timer is None:
                     self._timer = self._loop.call_at(self.shaper.free_at, self._go_on)
                 return
-            node.begin(self._neighbour, now_ms)
+            if node.begin(self._neighbour, now_ms) is None:
+                return
+            self.shaper.occupy()
             node.finish(self._neighbour, now_ms)
 
     def set_shape(self, shape: LinkShape) -> None:

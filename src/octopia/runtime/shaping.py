@@ -54,14 +54,16 @@ class Shaper:
         """True if publications have to wait for the link."""
         return bool(self._interval_s)
 
-    def may_go(self) -> bool:
-        """Return whether the link is free, and occupy it if so."""
+    @property
+    def is_free(self) -> bool:
+        """True if the link can carry a publication now."""
+        return self._loop.time() >= self._free_at
+
+    def occupy(self) -> None:
+        """Occupy the link for one publication."""
         now = self._loop.time()
-        if now < self._free_at:
-            return False
-        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which does not allow a burst.
+        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which gives no right to a burst.
         self._free_at = (self._free_at if is_late else now) + self._interval_s
-        return True
 
     @property
     def free_at(self) -> float:
