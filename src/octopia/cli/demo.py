@@ -10,7 +10,7 @@ from rich.table import Table
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, OutFolder
 from octopia.cli.output import console, print_json
-from octopia.cli.spark import bench, prepare_report
+from octopia.cli.spark import open_workspace, prepare_report
 from octopia.errors import JobFailed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def demo(out: OutFolder = Path("out/demo"), as_json: AsJson = False) -> None:
     takes about two minutes on two cores.
     """
     prepare_report(out)
-    with bench(None, None, "", None, small=True) as work:
+    with open_workspace(None, None, "", None, small=True) as work:
         from octopia.experiments.demo.outcome import run_demo
         from octopia.experiments.demo.pictures import draw_pictures
         from octopia.experiments.demo.plan import DEMO

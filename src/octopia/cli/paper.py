@@ -10,7 +10,7 @@ import typer
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Bars
 from octopia.cli.output import print_json
-from octopia.cli.spark import Master, Remote, Ui, bench, prepare_report
+from octopia.cli.spark import Master, Remote, Ui, open_workspace, prepare_report
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper.names import Scale, StudyName
 
@@ -57,7 +57,7 @@ def paper(
     out = out or Path("out/paper") / scale
     prepare_report(out)
     # The report is written to this machine, not to the storage root.
-    with bench(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
+    with open_workspace(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
         from octopia.experiments.paper.reproduction import Reproduction, reproduce
         from octopia.experiments.paper.studies import Extent
         from octopia.pipeline.jobs import Market

@@ -21,7 +21,7 @@ from octopia.cli.options import (
     WorkloadFolder,
 )
 from octopia.cli.output import console, print_json
-from octopia.cli.spark import Master, Remote, StorageRoot, Ui, bench, require_spark
+from octopia.cli.spark import Master, Remote, StorageRoot, Ui, open_workspace, require_spark
 from octopia.errors import JobFailed, UsageError
 from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
@@ -76,7 +76,7 @@ def ingest(
 
     Every row of the input is in one of the two; rejects have a reason. Without --bars it makes a synthetic market.
     """
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import Market
         from octopia.pipeline.jobs import ingest as run_ingest
 
@@ -136,7 +136,7 @@ def workload(
         burst,
         seed,
     )
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         made = _make(work, out, spec, bars, symbols, days)
     if as_json:
         print_json({"manifest": made.manifest, "rejects": made.rejects})
@@ -162,7 +162,7 @@ def truth(
 
     The engine sql is a second opinion that shares no code with the fast one.
     """
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import TRUTH, find_truth
 
         count = find_truth(work, folder, by_sql=engine is Engine.SQL)
@@ -194,7 +194,7 @@ def sweep(
     from octopia.workloads.runs import read_runs
 
     described = read_runs(runs)
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import run_sweep
 
         outcomes, before = run_sweep(work, described, out)
@@ -231,7 +231,7 @@ def metrics(
 
     They are delays, messages, table sizes, queue lengths, and delays in sequence.
     """
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         shown = _metrics(work, traces, metric or [], csv, None if as_json else rows)
     if as_json:
         print_json({name: found for name, (found, _) in shown.items()})
@@ -258,7 +258,7 @@ def audit(
     It counts missing, unwanted and duplicate deliveries, of simulated runs and of runs on the network. The exit code is
     1 if there are any. The truth comes from `octopia data truth`.
     """
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import run_audit
 
         summaries = run_audit(work, traces, workload)
@@ -305,7 +305,7 @@ def pipeline(
     from octopia.workloads.runs import RunSpec
 
     spec = WorkloadSpec(tree, clusters, publishers, publications, subscribers, selectivity, meaning, seed=seed)
-    with bench(master, remote, storage, ui) as work:
+    with open_workspace(master, remote, storage, ui) as work:
         from octopia.pipeline.jobs import find_truth, run_audit, run_sweep
 
         folder, traces = f"{out}/workload", f"{out}/runs"

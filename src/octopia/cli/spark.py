@@ -56,7 +56,7 @@ def prepare_report(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def bench(
+def open_workspace(
     master: str | None, remote: str | None, storage: str | None, ui: bool | None, *, small: bool = False
 ) -> Iterator[Workspace]:
     """Open a session for the jobs of a block; ``small`` tunes it for small tables."""

@@ -29,7 +29,7 @@ def no_spark(*_: object, **__: object) -> Iterator[SimpleNamespace]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     def invoke(told: Outcome, *arguments: str) -> Result:
-        monkeypatch.setattr(demo, "bench", no_spark)
+        monkeypatch.setattr(demo, "open_workspace", no_spark)
         monkeypatch.setattr(demo_outcome, "run_demo", lambda *_: told)
         return CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), *arguments], catch_exceptions=False)
 
