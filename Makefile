@@ -7,7 +7,9 @@ READY  := $(VENV)/.ready
 WORKERS ?= 4
 KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
 
-.PHONY: demo test check docs bench soak clean
+.PHONY: setup demo test check docs bench soak clean
+
+setup: $(READY)
 
 demo: $(READY)
 	$(BIN)/octopia demo

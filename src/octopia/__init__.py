@@ -80,4 +80,4 @@ if not TYPE_CHECKING:  # Type checkers then report unknown names.
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

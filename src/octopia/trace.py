@@ -1,7 +1,7 @@
 """The trace of a run: one flat row per fact, the same from every driver.
 
 ``Row`` is the schema. Rows are written as JSON lines, or as Parquet if pyarrow is installed
-(``pip install "octopia[parquet]"``).
+(``pip install ".[parquet]"``).
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ class Parquet(_Closing):
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise UsageError('expected pyarrow for a Parquet trace, got none: pip install "octopia[parquet]"') from None
+            raise UsageError(
+                'expected pyarrow for a Parquet trace, got none: pip install ".[parquet]" in the checkout'
+            ) from None
         self._arrow = pyarrow
         self._schema: pyarrow.Schema = _schema(pyarrow)
         self._writer: pyarrow.parquet.ParquetWriter = pyarrow.parquet.ParquetWriter(path, self._schema)

@@ -134,7 +134,7 @@ def test_what_a_broker_refuses_is_listed_and_the_run_goes_on(write):
     assert [each["publication"] for each in output["deliveries"]] == [1]
     shown = octopia("simulate", path)
     assert shown.returncode == 0
-    assert "refused to P: publication 0: it conforms to none of its publisher's advertisements" in shown.stdout
+    assert "refused: publication 0 of P: it conforms to none of its publisher's advertisements" in shown.stdout
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

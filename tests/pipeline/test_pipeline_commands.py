@@ -137,7 +137,7 @@ def test_without_spark_commands_say_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = CliRunner().invoke(app, ["data", "truth", str(tmp_path)])
     assert isinstance(result.exception, MissingDependency)
-    assert 'pip install "octopia[spark]"' in str(result.exception)
+    assert 'pip install ".[spark]"' in str(result.exception)
 
 
 def test_ingest_writes_bars_and_rejects_with_reasons(run_command, workspace, tmp_path):

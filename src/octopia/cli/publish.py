@@ -14,7 +14,7 @@ import typer
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Count, Rate, Url
 from octopia.client import Client, Received, connect
-from octopia.content import Filter, Operator, Predicate, Publication, Value
+from octopia.content import Filter, Operator, Predicate, Publication, Value, parse_filter
 from octopia.content.filters import Disjunction
 from octopia.errors import InvalidPublication, UsageError
 from octopia.transport.loop import run_loop
@@ -126,12 +126,12 @@ def sub(
     Ctrl-C ends the subscription. With --json it prints one object per line.
     """
     try:
-        run_loop(_receive(interest, count, url, as_json=as_json))
+        run_loop(_receive(parse_filter(interest), count, url, as_json=as_json))
     except KeyboardInterrupt:
         raise SystemExit(0) from None
 
 
-async def _receive(interest: str, count: int | None, url: str | None, *, as_json: bool) -> None:
+async def _receive(interest: Disjunction, count: int | None, url: str | None, *, as_json: bool) -> None:
     async with connect(url) as client:
         subscription = await client.subscribe(
             interest, on_gap=lambda *_: typer.echo("some publications may have been missed here", err=True)

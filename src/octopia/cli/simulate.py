@@ -165,7 +165,7 @@ def _print_deliveries(screen: Console, run: Run) -> None:
 def _print_refusals(screen: Console, run: Run) -> None:
     for each in run.recorder.refused[:_MOST_ROWS]:
         what = "request" if each.publication is None else f"publication {each.publication}"
-        screen.print(f"refused to {each.client}: {what}: {each.reason}")
+        screen.print(f"refused: {what} of {each.client}: {each.reason}")
     _print_rest(screen, run.recorder.refused)
 
 

@@ -44,14 +44,17 @@ Ui = Annotated[bool | None, typer.Option("--ui/--no-ui", help="Serve Spark's web
 def require_spark() -> None:
     """Raise MissingDependency if Spark is not installed."""
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingDependency('expected pyspark, got none: pip install "octopia[spark]"')
+        raise MissingDependency('expected pyspark, got none: pip install ".[spark]" in the checkout')
 
 
 def prepare_report(out: Path) -> None:
     """Make the folder of a report; raise at once if Spark or matplotlib is missing."""
-    require_spark()
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependency('expected matplotlib for drawing, got none: pip install "octopia[plot]"')
+    missing = [name for name in ("pyspark", "matplotlib") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingDependency(
+            f"expected pyspark and matplotlib, got no {' and no '.join(missing)}: "
+            'pip install ".[spark,plot]" in the checkout'
+        )
     make_folder(out)
 
 

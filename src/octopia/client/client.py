@@ -235,8 +235,9 @@ def _to_overflow(value: Overflow | str) -> Overflow:
 
 
 def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and not 0.0 < timeout < float("inf"):
-        raise UsageError(f"expected a timeout above 0 s, or None, got {timeout}")
+    is_number = isinstance(timeout, int | float)
+    if timeout is not None and not (is_number and 0.0 < timeout < float("inf")):
+        raise UsageError(f"expected a timeout in seconds above 0, or None, got {timeout!r}")
 
 
 def _to_ms(timeout: float | None) -> float:

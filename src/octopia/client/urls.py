@@ -21,6 +21,8 @@ def find_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
         urls = os.environ.get(VARIABLE) or DEFAULT_URL
     if isinstance(urls, str):
         urls = [each.strip() for each in urls.split(",")]
+    if not isinstance(urls, Sequence) or not all(isinstance(each, str) for each in urls):
+        raise UsageError(f"expected the URL of a broker, such as {DEFAULT_URL}, or a list of them, got {urls!r}")
     if not urls:
         raise UsageError(f"expected the URL of a broker, such as {DEFAULT_URL}, got none")
     return tuple(map(parse_url, urls))

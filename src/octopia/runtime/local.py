@@ -15,7 +15,7 @@ from octopia.addresses import Address
 from octopia.broker import BrokerSettings
 from octopia.client import connect
 from octopia.client.client import ConnectContext
-from octopia.errors import Unavailable
+from octopia.errors import Unavailable, UsageError
 from octopia.ids import BrokerId
 from octopia.node import NodeSettings
 from octopia.overlay import LinkShape
@@ -89,6 +89,8 @@ class Overlay:
     def url(self, broker: str) -> str:
         """Return the URL of a broker."""
         found = self._overlay.scot.broker(broker)
+        if found not in self._addresses:
+            raise UsageError("expected an overlay that was started, got one that was not: use `async with`, or start()")
         return f"octopia://{self._addresses[found]}/{found}"
 
     def connect(self, broker: str | None = None, **options: Any) -> ConnectContext:
@@ -100,14 +102,14 @@ class Overlay:
 
     def throttle(self, source: str, target: str, *, rate: float | None = None, delay_ms: float | None = None) -> None:
         """Limit one direction of a link to a rate in publications per second (0: none), and set its delay."""
-        scot = self._overlay.scot
-        self._servers[scot.broker(source)].set_shape(scot.broker(target), LinkShape(rate, delay_ms))
+        self._server_of(source, target).set_shape(self._overlay.scot.broker(target), LinkShape(rate, delay_ms))
 
     # Faults, for tests.
 
     def crash(self, broker: str) -> None:
         """Stop a broker at once; it loses all its state."""
-        self._servers.pop(self._overlay.scot.broker(broker)).kill()
+        self._server_of(broker).kill()
+        del self._servers[self._overlay.scot.broker(broker)]
 
     async def restart(self, broker: str) -> None:
         """Restart a crashed broker without state, at its old address."""
@@ -118,8 +120,7 @@ class Overlay:
 
     def cut(self, one: str, other: str) -> None:
         """Break the connection of a link; the brokers reconnect."""
-        scot = self._overlay.scot
-        connection = self._servers[scot.broker(one)].lines[scot.broker(other)].connection
+        connection = self._server_of(one, other).lines[self._overlay.scot.broker(other)].connection
         if connection is not None:
             connection.abort()
 
@@ -141,6 +142,17 @@ class Overlay:
             raise Unavailable(f"timed out after {timeout:g} s, waiting for {what}") from None
         finally:
             self._waiters = [each for each in self._waiters if each[1] is not future]
+
+    def _server_of(self, broker: str, neighbour: str | None = None) -> BrokerServer:
+        """Return a broker that runs, and that has a link to a neighbour if one is named."""
+        found = self._overlay.scot.broker(broker)
+        server = self._servers.get(found)
+        if server is None:
+            raise UsageError(f"expected a broker that runs, got {broker}, which does not")
+        if neighbour is not None and self._overlay.scot.broker(neighbour) not in server.lines:
+            neighbours = ", ".join(map(str, server.lines))
+            raise UsageError(f"expected a neighbour of {broker} ({neighbours}), got {neighbour}")
+        return server
 
     def _make_server(self, broker: BrokerId) -> BrokerServer:
         server = self._servers[broker] = BrokerServer(

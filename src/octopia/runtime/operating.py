@@ -144,7 +144,9 @@ async def ask(address: Address, *commands: Command) -> list[dict[str, Any]]:
     try:
         _, connection = await loop.create_connection(lambda: Connection(asker), address.host, address.port)
     except OSError as error:
-        raise Unavailable(f"no broker answers at {address} ({error.strerror or error}): is one running?") from None
+        raise Unavailable(
+            f"no broker answers at {address} ({error.strerror or error}): is one running? Start one with `octopia up`"
+        ) from None
     connection.expect_opening()
     connection.send([Opening(Role.OPERATOR, "operator")])
     try:

@@ -7,7 +7,9 @@ items arrives and is given to the node; the work that the node asks for is done 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -134,7 +136,11 @@ class BrokerServer:
         try:
             self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=512)
         except OSError as error:
-            raise Unavailable(f"{self.id} cannot listen at {wanted}: {error.strerror or error}") from None
+            problem = os.strerror(error.errno) if error.errno else str(error)
+            advice = (
+                "is another broker running there? `octopia status` shows it" if error.errno == errno.EADDRINUSE else ""
+            )
+            raise Unavailable(f"{self.id} cannot listen at {wanted}: {problem}{advice and ': ' + advice}") from None
         host, port = self._server.sockets[0].getsockname()[:2]
         self.address = Address(host, port)
         return self.address

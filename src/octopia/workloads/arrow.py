@@ -15,7 +15,9 @@ try:
     import pyarrow.dataset
     from pyarrow import fs as fs
 except ImportError:
-    raise MissingDependency('expected pyarrow to read tables, got none: pip install "octopia[parquet]"') from None
+    raise MissingDependency(
+        'expected pyarrow to read tables, got none: pip install ".[parquet]" in the checkout'
+    ) from None
 
 
 def read_table(path: str) -> pyarrow.Table:

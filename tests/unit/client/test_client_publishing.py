@@ -258,7 +258,7 @@ def test_the_time_covers_a_slow_source_and_leaves_its_own_errors_alone():
             assert caught.value.__notes__ == ["1 publications were accepted, 0 failed"]
             with pytest.raises(TimeoutError, match="of the source"):
                 await client.publish_many(impatient(), timeout=PATIENCE_S)
-            with pytest.raises(UsageError, match="timeout above 0"):
+            with pytest.raises(UsageError, match="timeout in seconds above 0"):
                 await client.publish({"x": 3}, timeout=0)
             assert broker.values() == [1, 2]
 

@@ -81,3 +81,22 @@ def test_clients_load_no_broker_and_no_matching_index():
     rooms = {name.split(".")[1] for name in loaded_by("import octopia.client") if name.startswith("octopia.")}
     assert "client" in rooms
     assert not rooms & {"algorithms", "broker", "matching", "node", "runtime", "simulator", "tid"}
+
+
+def test_an_overlay_that_was_not_started_says_so():
+    overlay = octopia.Overlay.local("path:2", 1)
+    with pytest.raises(octopia.UsageError, match="expected an overlay that was started"):
+        overlay.connect("a.0")
+    with pytest.raises(octopia.UsageError, match=r"expected a broker that runs, got a\.0"):
+        overlay.throttle("a.0", "b.0", rate=1.0)
+
+
+@pytest.mark.parametrize("url", [7400, ["octopia://127.0.0.1", None]])
+def test_a_url_is_a_text(url: object):
+    with pytest.raises(octopia.UsageError, match="expected the URL of a broker"):
+        octopia.connect(url)  # type: ignore[arg-type]
+
+
+def test_a_timeout_is_a_number():
+    with pytest.raises(octopia.UsageError, match="expected a timeout in seconds above 0, or None, got '1'"):
+        octopia.connect(timeout="1")  # type: ignore[arg-type]

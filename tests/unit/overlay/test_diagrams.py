@@ -93,7 +93,7 @@ def test_a_folder_that_is_missing(tmp_path: Path):
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r'pip install "octopia\[plot\]"'):
+    with pytest.raises(UsageError, match=r'pip install "\.\[plot\]"'):
         draw(overlay_from_text("a", 1).scot, tmp_path / "overlay.svg")
 
 
