@@ -53,15 +53,16 @@ class BrokerSettings:
     """The settings of a broker, apart from its neighbourhood.
 
     ``hop_limit`` guards against loops caused by a faulty neighbour; a driver that knows the overlay sets it to the
-    longest possible path. ``queue_capacity`` limits the publications of one class that wait for a neighbour (0: no
-    limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a link that is down (D10).
-    After ``grace_ms`` a recovering broker continues without silent neighbours; this must exceed the time that it takes
-    to detect one.
+    longest possible path. ``queue_capacity`` and ``queue_capacity_bytes`` limit the publications of one class that wait
+    for a neighbour (0: no limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a
+    link that is down (D10). After ``grace_ms`` a recovering broker continues without silent neighbours; this must
+    exceed the time that it takes to detect one.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
     hop_limit: int = 255
     queue_capacity: int = 0
+    queue_capacity_bytes: int = 0
     down_limit_bytes: int = 64 * 1024 * 1024
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
@@ -106,8 +107,10 @@ class CommonState:
 
     def __post_init__(self) -> None:
         for neighbour in self.neighbourhood.neighbours:
-            routing, capacity = self.settings.routing, self.settings.queue_capacity
-            self.queues[neighbour] = OutputQueue(routing.tau, routing.window_ms, capacity)
+            settings, routing = self.settings, self.settings.routing
+            self.queues[neighbour] = OutputQueue(
+                routing.tau, routing.window_ms, settings.queue_capacity, settings.queue_capacity_bytes
+            )
 
     @property
     def id(self) -> BrokerId:

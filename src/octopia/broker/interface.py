@@ -217,6 +217,10 @@ class Broker(Protocol):
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
 
+    @property
+    def bytes_waiting(self) -> int:
+        """The approximate size of the publications that wait for neighbours."""
+
     def unplaced(self, peer: Peer) -> dict[int, int]:
         """Return the number of accepted publications from a link that still wait to be placed, per class."""
 

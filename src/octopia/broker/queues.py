@@ -65,14 +65,29 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order: int
     message: Copy
     entered_ms: float
+    size_bytes: int
+
+
+class _Lane:
+    """The waiting publications of one class, oldest first, and their size."""
+
+    __slots__ = ("entries", "size_bytes")
+
+    def __init__(self) -> None:
+        self.entries: deque[_Entry] = deque()
+        self.size_bytes = 0
 
 
 class OutputQueue:
-    """The messages that wait for a neighbour; ``capacity`` limits each class, 0 for no limit."""
+    """The messages that wait for a neighbour.
+
+    ``capacity`` and ``capacity_bytes`` limit each class, 0 for no limit. A class below both limits takes one more
+    publication, however large.
+    """
 
     __slots__ = (
-        "_bytes",
         "_capacity",
+        "_capacity_bytes",
         "_control",
         "_lanes",
         "_next_order",
@@ -86,16 +101,17 @@ class OutputQueue:
 
     _tau: Fixed[float]
     _capacity: Fixed[int]
+    _capacity_bytes: Fixed[int]
     window: Timed[Window]
 
-    def __init__(self, tau: float, window_ms: float, capacity: int = 0):
+    def __init__(self, tau: float, window_ms: float, capacity: int = 0, capacity_bytes: int = 0):
         self._tau = tau
         self._capacity = capacity
+        self._capacity_bytes = capacity_bytes
         self._control: deque[NeighbourMessage] = deque()
-        self._lanes: dict[int, deque[_Entry]] = {}
+        self._lanes: dict[int, _Lane] = {}
         self._next_order = 0
         self._size = 0
-        self._bytes = 0
         self.down_since_ms: float | None = None
         self.window = Window(window_ms)
         self.verdict = Verdict.AUTO
@@ -117,8 +133,8 @@ class OutputQueue:
 
     @property
     def bytes_waiting(self) -> int:
-        """The approximate size of the waiting publications; counted only while the link is down."""
-        return self._bytes
+        """The approximate size of the waiting publications."""
+        return sum(lane.size_bytes for lane in self._lanes.values())
 
     @property
     def length(self) -> int:
@@ -148,10 +164,14 @@ class OutputQueue:
 
     def has_room(self, traffic_class: int) -> bool:
         """Return whether a class has room for another publication."""
-        if not self._capacity or self.down_since_ms is not None:
+        if self.down_since_ms is not None:
             return True
         lane = self._lanes.get(traffic_class)
-        return lane is None or len(lane) < self._capacity
+        if lane is None or not lane.entries:
+            return True
+        if self._capacity and len(lane.entries) >= self._capacity:
+            return False
+        return not self._capacity_bytes or lane.size_bytes < self._capacity_bytes
 
     def put_control(self, message: NeighbourMessage) -> None:
         """Append to the control lane; dropped while the link is down."""
@@ -165,12 +185,12 @@ class OutputQueue:
         window.entered += 1
         lane = self._lanes.get(traffic_class)
         if lane is None:
-            lane = self._lanes[traffic_class] = deque()
-        lane.append(_Entry(self._next_order, message, now_ms))
+            lane = self._lanes[traffic_class] = _Lane()
+        size_bytes = message.size_bytes
+        lane.entries.append(_Entry(self._next_order, message, now_ms, size_bytes))
+        lane.size_bytes += size_bytes
         self._next_order += 1
         self._size += 1
-        if self.down_since_ms is not None:
-            self._bytes += message.size_bytes
 
     def take(self, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message, or None if there is none to take."""
@@ -194,39 +214,36 @@ class OutputQueue:
     def go_down(self, now_ms: float) -> None:
         """Mark the link as down; its control messages are dropped, since the exchange at link up replaces them."""
         self.down_since_ms = now_ms
-        self._bytes = sum(entry.message.size_bytes for entry in self._entries())
         self._control.clear()
 
     def come_up(self) -> None:
         """Mark the link as up."""
         self.down_since_ms = None
-        self._bytes = 0
 
     def waited_since_ms(self) -> float | None:
         """Return since when the oldest publication has waited for a link that is down, or None."""
         lane = self._oldest_lane(ALL_CLASSES)
         if lane is None or self.down_since_ms is None:
             return None
-        return max(lane[0].entered_ms, self.down_since_ms)
+        return max(lane.entries[0].entered_ms, self.down_since_ms)
 
     def waiting(self) -> list[NeighbourMessage]:
         """Return the waiting messages in the order in which they would be taken."""
         return [*self._control, *(entry.message for entry in sorted(self._entries(), key=lambda each: each.order))]
 
     def _entries(self) -> Iterator[_Entry]:
-        return (entry for lane in self._lanes.values() for entry in lane)
+        return (entry for lane in self._lanes.values() for entry in lane.entries)
 
-    def _remove_oldest(self, lane: deque[_Entry]) -> Copy:
-        message = lane.popleft().message
+    def _remove_oldest(self, lane: _Lane) -> Copy:
+        entry = lane.entries.popleft()
+        lane.size_bytes -= entry.size_bytes
         self._size -= 1
-        if self.down_since_ms is not None:
-            self._bytes -= message.size_bytes
-        return message
+        return entry.message
 
-    def _oldest_lane(self, classes: int) -> deque[_Entry] | None:
-        oldest: deque[_Entry] | None = None
+    def _oldest_lane(self, classes: int) -> _Lane | None:
+        oldest: _Lane | None = None
         for traffic_class, lane in self._lanes.items():
-            allowed = lane and classes >> traffic_class & 1
-            if allowed and (oldest is None or lane[0].order < oldest[0].order):
+            allowed = lane.entries and classes >> traffic_class & 1
+            if allowed and (oldest is None or lane.entries[0].order < oldest.entries[0].order):
                 oldest = lane
         return oldest

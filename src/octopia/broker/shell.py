@@ -102,6 +102,11 @@ class BrokerShell(Generic[S]):
         """Return the number of publications that wait for a neighbour."""
         return len(self._state.queues[peer])
 
+    @property
+    def bytes_waiting(self) -> int:
+        """The approximate size of the publications that wait for neighbours."""
+        return sum(queue.bytes_waiting for queue in self._state.queues.values())
+
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
         return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items()}

@@ -14,6 +14,7 @@ session turns them into a link that carries every message once and in order, as 
 - *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
   may exceed the grant. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
   its window. Every acknowledgement and every greeting repeats them, so none is ever lost. Control needs no credit.
+  Credit is a rule: data beyond the window is a violation, and the connection is closed.
 - *Reconnecting.* Both ends greet with their incarnation, the incarnation of the other end that they know, and the last
   number they accepted. If both remember each other, everything after that number is written again. An end that is not
   remembered starts a new sequence. Its written but unacknowledged data is dropped and counted, since the other end may
@@ -68,12 +69,14 @@ class Status(enum.Enum):
 class Outcome:
     """The result of items from the other end: messages for the broker, and whether the link came up.
 
-    With ``is_fenced`` the other end is older than the last one; the connection must be closed.
+    With ``is_fenced`` the other end is older than the last one, with a ``violation`` it has exceeded its credit: the
+    connection must be closed.
     """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
     came_up: bool = False
     is_fenced: bool = False
+    violation: str = ""
 
 
 class Session:
@@ -90,6 +93,8 @@ class Session:
         # Output.
         self._next_sequence = 1
         self._kept: deque[Frame] = deque()
+        self.kept_bytes = 0
+        """The approximate size of the publications that were written and are not acknowledged."""
         self._sent_bytes: dict[int, int] = {}
         self._grant = Grant(0, 0, ())
         self._granted_bytes: dict[int, int] = {}
@@ -98,6 +103,7 @@ class Session:
         self._peer_incarnation = 0
         self._accepted = 0
         self._unplaced: dict[int, deque[int]] = {}
+        self._unplaced_bytes: dict[int, int] = {}
         self._placed_bytes: dict[int, int] = {}
         self._grants = 1
         self._outlived: dict[int, int] = {}
@@ -136,6 +142,8 @@ class Session:
             if type(item) is Frame:
                 if self.status is Status.UP:
                     self._on_frame(item, outcome)
+                    if outcome.violation:
+                        break
             elif type(item) is Ack:
                 if self.status is Status.UP:
                     self._on_ack(item, now_ms)
@@ -171,8 +179,10 @@ class Session:
             self._last_progress_ms = now_ms
         self._kept.append(frame)
         self._outbox.append(frame)
+        size_bytes = message.size_bytes
+        self.kept_bytes += size_bytes
         if traffic_class != CONTROL:
-            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + message.size_bytes
+            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + size_bytes
             self._note_credit(traffic_class)
 
     def placed(self, traffic_class: int, frames: int) -> None:
@@ -187,6 +197,7 @@ class Session:
                     f"{frames} frames of class {traffic_class} were placed, but only {len(sizes)} were accepted"
                 )
             size = sum([sizes.popleft() for _ in range(frames - outlived)])
+            self._unplaced_bytes[traffic_class] -= size
             self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
         self._grants += 1
         self._ack_is_due = True
@@ -311,11 +322,18 @@ class Session:
         self._ack_is_due = True
         if frame.sequence != self._accepted + 1:
             return
-        self._accepted = frame.sequence
         message = frame.message
         traffic_class = message.traffic_class
         if traffic_class != CONTROL:
-            self._unplaced.setdefault(traffic_class, deque()).append(message.size_bytes)
+            unplaced = self._unplaced.setdefault(traffic_class, deque())
+            held_bytes = self._unplaced_bytes.get(traffic_class, 0)
+            if held_bytes >= self._settings.window_bytes:
+                window_bytes = self._settings.window_bytes
+                outcome.violation = f"expected data within the credit of {window_bytes} bytes, got a frame beyond it"
+                return
+            unplaced.append(message.size_bytes)
+            self._unplaced_bytes[traffic_class] = held_bytes + message.size_bytes
+        self._accepted = frame.sequence
         outcome.messages.append(message)
 
     def _on_ack(self, ack: Ack, now_ms: float) -> None:
@@ -326,13 +344,14 @@ class Session:
     def _acknowledge(self, accepted: int) -> bool:
         before = len(self._kept)
         while self._kept and self._kept[0].sequence <= accepted:
-            self._kept.popleft()
+            self.kept_bytes -= self._kept.popleft().message.size_bytes
         return len(self._kept) < before
 
     def _forget_sent(self) -> None:
         """Start a new sequence; drop frames that the other end may or may not have passed on."""
         self.dropped_unacknowledged += sum(frame.message.traffic_class != CONTROL for frame in self._kept)
         self._kept.clear()
+        self.kept_bytes = 0
         self._next_sequence = 1
         self._sent_bytes.clear()
         self._granted_bytes.clear()
@@ -344,6 +363,7 @@ class Session:
         for traffic_class, sizes in self._unplaced.items():
             self._outlived[traffic_class] = self._outlived.get(traffic_class, 0) + len(sizes)
         self._unplaced.clear()
+        self._unplaced_bytes.clear()
         self._placed_bytes.clear()
         self._accepted = 0
 

@@ -45,7 +45,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from octopia.broker import Broker, Detail, Effects, Event, Fact, ForClients, Routed
+from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import LinkSettings, Session
@@ -56,6 +56,15 @@ from octopia.node.ready import Close, Failure, Ready
 from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Message
 
+_SHORT, _RELIEVED = 0.8, 0.7
+"""The shares of the memory budget at which publishers lose their credit, and get it back."""
+
+_SHORT_MS = 2_000.0
+"""How long publishers wait for slow subscribers near the memory budget before those are cut off."""
+
+_CHECKS_PER_BUDGET = 32
+"""The budget is checked whenever deliveries of this fraction of it were added, and with every ``wake``."""
+
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
 
@@ -64,15 +73,18 @@ _CLIENT_SESSIONS_MAX = 1 << 20
 class NodeSettings:
     """The settings of a node.
 
-    Links without settings have no session: the driver promises that nothing is lost on them. ``client_queue_limit``
-    bounds the deliveries that wait for one client, and the replies that it may leave unacknowledged. A client that
-    lost its connection may return within ``client_grace_ms``. A driver whose clients are never slow may take entries
-    for clients ``whole``; they then wait in no mailbox.
+    Links without settings have no session: the driver promises that nothing is lost on them. ``client_queue_limit`` and
+    ``client_queue_bytes`` bound the deliveries that wait for one client, and the replies that it may leave
+    unacknowledged. Near ``memory_bytes`` (0: no budget) publishing clients get no credit, and beyond it the clients
+    that hold most are cut off. A client that lost its connection may return within ``client_grace_ms``. A driver whose
+    clients are never slow may take entries for clients ``whole``; they then wait in no mailbox.
     """
 
     neighbour_links: LinkSettings | None = None
     client_links: LinkSettings | None = None
     client_queue_limit: int = 10_000
+    client_queue_bytes: int = 16 * 1024 * 1024
+    memory_bytes: int = 0
     client_grace_ms: float = 10_000.0
     whole: bool = False
     detail: Detail = Detail.OFF
@@ -103,6 +115,8 @@ class Node:
         self.lost_by_slow_clients = 0
         self.last_data_ms = 0.0
         self._admits = broker.accepts_data
+        self._short_since_ms: float | None = None
+        self._unchecked_bytes = 0
         self._is_draining = False
         self._drains_with: dict[Peer, None] = {}
         # What the next ``ready`` has to look at.
@@ -224,6 +238,8 @@ class Node:
         self._inputs[peer] = None
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
+        if outcome.violation:
+            self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
@@ -329,6 +345,8 @@ class Node:
 
     def accepts_data_from(self, peer: Peer) -> bool:
         """Return whether publications are accepted from a link now."""
+        if self._short_since_ms is not None and isinstance(peer, ClientId):
+            return False
         return self.broker.accepts_data and (not self._is_draining or peer in self._drains_with)
 
     @property
@@ -372,6 +390,8 @@ class Node:
     def wake(self, now_ms: float) -> None:
         """Do everything that is due."""
         self.wake_broker(now_ms)
+        if self._settings.memory_bytes:
+            self._keep_to_budget(now_ms)
         links: list[Link] = [*self.links.values(), *self.clients.values()]
         for link in links:
             if link.session is not None:
@@ -528,8 +548,9 @@ class Node:
         session = link.session
         if session is None:
             return True
-        unacknowledged = session.last_sequence - session.acknowledged
-        return session.is_up and not link.is_paused and unacknowledged < self._settings.client_queue_limit
+        settings, unacknowledged = self._settings, session.last_sequence - session.acknowledged
+        has_room = unacknowledged < settings.client_queue_limit and session.kept_bytes < settings.client_queue_bytes
+        return session.is_up and not link.is_paused and has_room
 
     def _absorb(self, effects: Effects, now_ms: float) -> None:
         """Note what an input of the broker asks for."""
@@ -564,12 +585,45 @@ class Node:
 
     def _spread(self, entries: Sequence[ForClients], now_ms: float) -> None:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
-        losses = fan_out(entries, self.clients, self._settings.client_queue_limit, self._dirty)
+        settings = self._settings
+        losses = fan_out(entries, self.clients, settings.client_queue_limit, settings.client_queue_bytes, self._dirty)
         self.lost_by_slow_clients += len(losses.deliveries)
         if self._settings.detail >= Detail.DELIVERIES:
             self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
         for client, lost in losses.cut_off.items():
             self._cut_off(self.clients[client], lost, now_ms)
+        if settings.memory_bytes:
+            self._unchecked_bytes += sum(
+                entry.copy.size_bytes * len(entry.plan) for entry in entries if isinstance(entry, Delivered)
+            )
+            if self._unchecked_bytes * _CHECKS_PER_BUDGET > settings.memory_bytes:
+                self._keep_to_budget(now_ms)
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate size of all publications that wait here or are not acknowledged."""
+        sessions = [link.session for link in self.links.values() if link.session is not None]
+        held = self.broker.bytes_waiting + sum(session.kept_bytes for session in sessions)
+        return held + sum(link.held_bytes for link in self.clients.values())
+
+    def _keep_to_budget(self, now_ms: float) -> None:
+        """Give publishers no credit near the memory budget, and cut off the clients that hold most.
+
+        They go at once beyond the budget, and near it when publishers have waited for long enough.
+        """
+        budget, held, self._unchecked_bytes = self._settings.memory_bytes, self.held_bytes, 0
+        has_waited = self._short_since_ms is not None and now_ms - self._short_since_ms > _SHORT_MS
+        if held > budget or (has_waited and held > budget * _RELIEVED):
+            for link in sorted(self.clients.values(), key=lambda each: -each.held_bytes):
+                if held <= budget * _RELIEVED or not link.held_bytes:
+                    break
+                held -= link.held_bytes
+                self._cut_off(link, len(link.mailbox.take_deliveries()), now_ms)
+        was_short = self._short_since_ms is not None
+        is_short = held > budget * (_RELIEVED if was_short else _SHORT)
+        if was_short != is_short:
+            self._short_since_ms = now_ms if is_short else None
+            self._touch_all()
 
     def _cut_off(self, link: ClientLink, lost: int, now_ms: float) -> None:
         """Send a slow client the number of its losses, and remove it."""

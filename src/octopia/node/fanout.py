@@ -25,9 +25,16 @@ class Losses:
 
 
 def fan_out(
-    entries: Sequence[ForClients], clients: Mapping[ClientId, ClientLink], limit: int, reached: dict[Peer, None]
+    entries: Sequence[ForClients],
+    clients: Mapping[ClientId, ClientLink],
+    limit: int,
+    limit_bytes: int,
+    reached: dict[Peer, None],
 ) -> Losses:
-    """Put entries into mailboxes, note the clients reached, and return what was lost."""
+    """Put entries into mailboxes, note the clients reached, and return what was lost.
+
+    A mailbox below both limits takes one more delivery, however large.
+    """
     losses = Losses()
     for entry in entries:
         if not isinstance(entry, Delivered):
@@ -42,23 +49,32 @@ def fan_out(
             if link is None:
                 continue
             delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
-            deliveries = link.mailbox.deliveries
-            if len(deliveries) < limit and client not in losses.cut_off:
-                deliveries.append(delivery)
-                reached[client] = None
+            mailbox = link.mailbox
+            has_room = len(mailbox.deliveries) < limit and mailbox.size_bytes < limit_bytes
+            if has_room and client not in losses.cut_off:
+                mailbox.put(delivery)
+            elif link.overflow is Overflow.DROP_OLDEST:
+                _drop_oldest(link, limit, limit_bytes, losses)
+                mailbox.put(delivery)
             else:
-                _lose(link, delivery, losses)
+                _drop_all(link, delivery, losses)
+                continue
+            reached[client] = None
     return losses
 
 
-def _lose(link: ClientLink, delivery: Deliver, losses: Losses) -> None:
-    client, mailbox = link.peer, link.mailbox
-    if link.overflow is Overflow.DROP_OLDEST:
-        mailbox.deliveries.append(delivery)
+def _drop_oldest(link: ClientLink, limit: int, limit_bytes: int, losses: Losses) -> None:
+    mailbox = link.mailbox
+    while len(mailbox.deliveries) >= limit or mailbox.size_bytes >= limit_bytes:
+        oldest = mailbox.take_delivery()
+        if oldest is None:
+            return
         mailbox.lost += 1
-        losses.deliveries.append((client, mailbox.deliveries.pop(0)))
-        return
-    lost = [*mailbox.deliveries, delivery]
-    mailbox.deliveries = []
+        losses.deliveries.append((link.peer, oldest))
+
+
+def _drop_all(link: ClientLink, delivery: Deliver, losses: Losses) -> None:
+    client, mailbox = link.peer, link.mailbox
+    lost = [*mailbox.take_deliveries(), delivery]
     losses.deliveries += [(client, each) for each in lost]
     losses.cut_off[client] = losses.cut_off.get(client, 0) + len(lost)

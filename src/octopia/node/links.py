@@ -54,5 +54,10 @@ class ClientLink:
     unanswered: int = 0
     expires_ms: float | None = None
 
+    @property
+    def held_bytes(self) -> int:
+        """The approximate size of the deliveries that wait for this client or are not acknowledged."""
+        return self.mailbox.size_bytes + (self.session.kept_bytes if self.session is not None else 0)
+
 
 Link = NeighbourLink | ClientLink

@@ -12,10 +12,11 @@ class Mailbox:
     routed around a client.
     """
 
-    __slots__ = ("answers", "deliveries", "lost")
+    __slots__ = ("answers", "deliveries", "lost", "size_bytes")
 
     def __init__(self) -> None:
         self.lost = 0
+        self.size_bytes = 0
         self.answers: list[ClientReply] = []
         self.deliveries: list[Deliver] = []
 
@@ -35,10 +36,23 @@ class Mailbox:
     def take_all(self) -> list[ClientReply]:
         """Remove and return everything."""
         taken = self.take_answers()
-        taken += self.deliveries
-        self.deliveries = []
+        taken += self.take_deliveries()
         return taken
+
+    def put(self, delivery: Deliver) -> None:
+        """Add a delivery."""
+        self.deliveries.append(delivery)
+        self.size_bytes += delivery.size_bytes
 
     def take_delivery(self) -> Deliver | None:
         """Remove and return the oldest delivery, or None."""
-        return self.deliveries.pop(0) if self.deliveries else None
+        if not self.deliveries:
+            return None
+        oldest = self.deliveries.pop(0)
+        self.size_bytes -= oldest.size_bytes
+        return oldest
+
+    def take_deliveries(self) -> list[Deliver]:
+        """Remove and return all deliveries."""
+        taken, self.deliveries, self.size_bytes = self.deliveries, [], 0
+        return taken

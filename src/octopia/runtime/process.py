@@ -23,7 +23,7 @@ from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
 from octopia.runtime.operating import is_connected, report_on
-from octopia.runtime.server import BrokerServer, all_at_rest
+from octopia.runtime.server import NODE_SETTINGS, BrokerServer, all_at_rest, memory_budget
 from octopia.transport.loop import run_loop
 
 log = logging.getLogger("octopia")
@@ -58,7 +58,8 @@ async def run_brokers(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    servers = [BrokerServer(overlay, broker, settings) for broker in brokers]
+    node_settings = dataclasses.replace(NODE_SETTINGS, memory_bytes=memory_budget(len(brokers)))
+    servers = [BrokerServer(overlay, broker, settings, node_settings) for broker in brokers]
     try:
         for server in servers:
             await server.listen()

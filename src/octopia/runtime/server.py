@@ -47,6 +47,10 @@ STARTING_S = 10.0
 incarnation: its clock may have been set back."""
 QUEUE_CAPACITY = 4096
 """The number of publications of a class that wait for a neighbour before senders have to wait."""
+QUEUE_CAPACITY_BYTES = 4 * 1024 * 1024
+"""The size of the publications of a class that wait for a neighbour before senders have to wait."""
+MEMORY_SHARE = 0.25
+"""The share of the machine's memory that the brokers of one process may fill with waiting publications."""
 
 
 def default_settings(overlay: Overlay) -> BrokerSettings:
@@ -54,7 +58,8 @@ def default_settings(overlay: Overlay) -> BrokerSettings:
     algorithm = overlay.routing.algorithm
     # TID-based routing has no classes, and could deadlock.
     capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
-    return BrokerSettings(overlay.routing, hop_limit_of(overlay.scot, algorithm), queue_capacity=capacity)
+    capacity_bytes = QUEUE_CAPACITY_BYTES if capacity else 0
+    return BrokerSettings(overlay.routing, hop_limit_of(overlay.scot, algorithm), capacity, capacity_bytes)
 
 
 NODE_SETTINGS = NodeSettings(BROKER_LINK, CLIENT_LINK)
@@ -68,6 +73,12 @@ def _check_delays(overlay: Overlay, broker: BrokerId) -> None:
                 f"expected a delay below {DELAY_LIMIT_MS:g} ms from {source} to {target}, got {shape.delay_ms:g}: "
                 "on the network a link that is silent for longer counts as broken"
             )
+
+
+def memory_budget(brokers: int) -> int:
+    """Return the memory budget in bytes of each broker in a process that runs this many."""
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(machine_bytes * MEMORY_SHARE / max(1, brokers))
 
 
 def new_incarnation() -> int:

@@ -94,7 +94,7 @@ class TidBroker(BrokerShell[TidState]):
             TidState(
                 neighbourhood,
                 # Nothing orders the queues of a general cyclic overlay, so bounded queues could wait for each other.
-                dataclasses.replace(settings, queue_capacity=0),
+                dataclasses.replace(settings, queue_capacity=0, queue_capacity_bytes=0),
                 incarnation,
                 srt=Srt(matchers.advertisements()),
                 prt=Prt(matchers.subscriptions()),
