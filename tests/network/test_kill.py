@@ -380,7 +380,8 @@ async def _kill_a_process(folder: Path) -> None:
             assert max(subscriber.got().values()) == 1
         missing = set(range(200)) - set(subscribers[0].got())
         status = await processes[at("a.0")].ask("status", "status")
-        assert status["dropped"] <= len(missing)
+        # What was written and not acknowledged counts as dropped, though it may have been passed on.
+        assert len(missing) <= status["dropped"]
         for client in (*subscribers, publisher):
             client.leave()
     finally:
