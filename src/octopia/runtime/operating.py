@@ -212,16 +212,16 @@ async def ask_status(anybody: Address) -> OverlayStatus:
     """Ask one broker for its overlay, and then all brokers for their reports."""
     overlay, addresses = await ask_overlay(anybody)
     reports: dict[str, dict[str, Any]] = {}
-    problems: dict[str, str] = {}
+    known, problems = overlay["problems"], dict[str, str]()
 
     async def collect(broker: str, address: Address) -> None:
         try:
             async with asyncio.timeout(ANSWER_S):
                 [reports[broker]] = await ask(address, Command(Verb.REPORT))
         except (NetworkError, TimeoutError):
-            problems[broker] = overlay.get("problems", {}).get(broker, "not running")
+            problems[broker] = known.get(broker, "not running")
         except PeerError as error:
-            problems[broker] = str(error)
+            problems[broker] = known.get(broker, str(error))
 
     await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
     return OverlayStatus(overlay["name"], overlay["tree"], overlay["clusters"], tuple(addresses), reports, problems)
