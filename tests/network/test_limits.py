@@ -144,6 +144,21 @@ def test_a_fast_publisher_waits_and_loses_nothing(
     assert f"event=limit_reached broker=a.0 client=fast limit={limit.value} value={value:g}" in caplog.text
 
 
+def test_a_program_that_publishes_too_fast_only_waits():
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with limited(publications_per_second_per_client=50.0) as overlay, overlay.connect("a.0") as client:
+            subscription = await client.subscribe("n >= 0")
+            await client.advertise("n >= 0")
+            begin = loop.time()
+            for n in range(90):
+                await client.publish({"n": n})
+            assert loop.time() - begin > 0.3
+            assert [(await anext(subscription))["n"] for _ in range(90)] == list(range(90))
+
+    run(main())
+
+
 async def from_elsewhere(overlay: Overlay, *said: object) -> Stranger:
     host, port = overlay._addresses[at("a.0")].host, overlay._addresses[at("a.0")].port
     stranger = Stranger(*await asyncio.open_connection(host, port, local_addr=(ELSEWHERE, 0)))

@@ -63,6 +63,12 @@ class Line:
         if connection is not None:
             connection.close(code, reason, incarnation)
 
+    def abort(self) -> None:
+        """Drop the connection without a word, if there is one; its end is no longer reported."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.abort()
+
     def write(self, items: Sequence[Item]) -> None:
         """Write items over the connection, if there is one."""
         if self.connection is not None:

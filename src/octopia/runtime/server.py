@@ -214,9 +214,7 @@ class BrokerServer:
         """Drop everything without a word, as a crash does."""
         self._end_tasks()
         for line in (*self.lines.values(), *self.client_lines.values()):
-            connection, line.connection = line.connection, None
-            if connection is not None:
-                connection.abort()
+            line.abort()
         for guest in list(self._guests):
             guest.abort()
 
@@ -290,7 +288,8 @@ class BrokerServer:
             silent = self._line(peer)
             if silent is not None and silent.connection is not None:
                 self._note(EventKind.CONNECTION_LOST, peer, "the other end was silent for too long")
-                silent.connection.abort()
+                silent.abort()
+                self._connection_ended(peer, None)
         for reached in ready.limits_reached:
             self._note_limit(reached.limit, reached.client.name)
 
