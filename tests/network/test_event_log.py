@@ -143,6 +143,21 @@ def test_a_cut_link_is_one_line_at_each_end(caplog: pytest.LogCaptureFixture):
     assert re.search(r'broker=a\.0 peer=127\.0\.0\.1:\d+ neighbour=b\.0 reason="the connection broke"', caplog.text)
 
 
+def test_a_silent_link_is_one_line_and_comes_back(caplog: pytest.LogCaptureFixture):
+    async def main() -> None:
+        async with Overlay.local("path:2", 1) as overlay:
+            caplog.clear()
+            connection = overlay._servers[at("a.0")].lines[at("b.0")].connection
+            connection._transport.pause_reading()
+            await overlay.wait_until(lambda: not overlay.is_ready(), "suspicion")
+            await overlay.wait_until(overlay.is_ready, "the link")
+
+    run(main())
+    lines = [line for line in caplog.text.splitlines() if "event=connection_lost broker=a.0" in line]
+    assert len(lines) == 1, caplog.text
+    assert 'neighbour=b.0 reason="the other end was silent for too long"' in lines[0]
+
+
 def test_a_client_that_does_not_read_is_too_slow(caplog: pytest.LogCaptureFixture):
     async def main() -> None:
         settings = dataclasses.replace(NODE_SETTINGS, client_queue_limit=10)
