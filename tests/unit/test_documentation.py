@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.overlay.files import load_overlay
+from octopia.runtime.eventlog import EventKind
 from octopia.scenario import _EVENT_KINDS, SimulatorSettings, load_scenario
-from octopia.settings import Algorithm
+from octopia.settings import Algorithm, ResourceLimits
 from octopia.simulator.profiles import PAPER, find_profile
 from octopia.simulator.run import run_scenario
 from octopia.trace import COLUMNS
@@ -148,6 +149,15 @@ def test_every_event_and_every_key_of_the_simulator_is_described():
     text = (ROOT / "docs/scenario-files.md").read_text()
     for name in (*_EVENT_KINDS, *(field.name for field in dataclasses.fields(SimulatorSettings))):
         assert f"\n| `{name}` |" in text, name
+
+
+def test_every_limit_and_every_event_of_the_log_is_described():
+    text = (ROOT / "docs/overlay-files.md").read_text()
+    for field in dataclasses.fields(ResourceLimits):
+        assert re.search(rf"\n\| `{field.name}` \| \w+ \| {field.default:,.15g} \|", text), field.name
+    text = (ROOT / "docs/network.md").read_text()
+    for kind in EventKind:
+        assert f"\n| `{kind}` |" in text, kind
 
 
 def test_the_market_reroutes_because_of_its_own_traffic():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, assert_never
 
 from octopia.broker.common import CommonState
-from octopia.broker.interface import Detail, Event, Fact
+from octopia.broker.interface import Detail, Event, Fact, LimitReached
 from octopia.ids import AdvertisementId, ClientId, LinkKind, SubscriptionId
 from octopia.protocol import MessageKind
 from octopia.protocol.messages import (
@@ -21,6 +21,7 @@ from octopia.protocol.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from octopia.settings import Limit
 
 S = TypeVar("S", bound=CommonState)
 
@@ -72,10 +73,24 @@ def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: i
         state.facts.append(Fact(Event.REFUSE, kind, peer=client_id, link=LinkKind.CLIENT, value=number, reason=reason))
 
 
+def _is_beyond(
+    state: CommonState, client_id: ClientId, limit: Limit, used: int, kind: MessageKind, handle: int
+) -> bool:
+    """Return whether a request is beyond a limit, after refusing it."""
+    limits = state.settings.limits
+    if limit.allows(limits, used):
+        return False
+    refuse(state, client_id, kind, handle, limit.refusal(limits))
+    state.effects.limits_reached += (LimitReached(client_id, limit),)
+    return True
+
+
 def _on_advertise(state: S, verbs: Verbs[S], client_id: ClientId, request: AdvertiseRequest) -> None:
     client, kind, handle = state.clients[client_id], MessageKind.ADVERTISEMENT, request.handle
     if handle in client.advertisements:
         refuse(state, client_id, kind, handle, "this client already uses the handle for another advertisement")
+        return
+    if _is_beyond(state, client_id, Limit.ADVERTISEMENTS, len(client.advertisements), kind, handle):
         return
     client.advertisements[handle] = verbs.advertise(state, client_id, request)
     state.trace_request(client_id, kind, client.advertisements[handle], handle)
@@ -95,6 +110,8 @@ def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: Subsc
     client, kind, handle = state.clients[client_id], MessageKind.SUBSCRIPTION, request.handle
     if handle in client.subscriptions:
         refuse(state, client_id, kind, handle, "this client already uses the handle for another subscription")
+        return
+    if _is_beyond(state, client_id, Limit.SUBSCRIPTIONS, len(client.subscriptions), kind, handle):
         return
     subscription = verbs.subscribe(state, client_id, request)
     client.subscriptions[handle] = subscription

@@ -37,7 +37,7 @@ from octopia.protocol.messages import (
     Message,
     NeighbourMessage,
 )
-from octopia.settings import RoutingSettings
+from octopia.settings import UNLIMITED, ResourceLimits, RoutingSettings
 
 _RECENT_INPUTS = 32
 
@@ -56,7 +56,7 @@ class BrokerSettings:
     longest possible path. ``queue_capacity`` and ``queue_capacity_bytes`` limit the publications of one class that wait
     for a neighbour (0: no limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a
     link that is down (D10). After ``grace_ms`` a recovering broker continues without silent neighbours; this must
-    exceed the time that it takes to detect one.
+    exceed the time that it takes to detect one. ``limits`` bound what one client may issue.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
@@ -66,6 +66,7 @@ class BrokerSettings:
     down_limit_bytes: int = 64 * 1024 * 1024
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
+    limits: ResourceLimits = UNLIMITED
     detail: Detail = Detail.OFF
 
 

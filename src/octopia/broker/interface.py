@@ -19,6 +19,7 @@ from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
 from octopia.protocol import ALL_CLASSES, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import ClientReply, Copy, Message, NeighbourMessage
+from octopia.settings import Limit
 
 
 class Verdict(enum.Enum):
@@ -60,18 +61,27 @@ ForClients: TypeAlias = Delivered | Told
 """An entry for local clients; entries are handed over in the order in which they were made."""
 
 
+class LimitReached(msgspec.Struct, frozen=True, gc=False):
+    """A client that has reached a limit."""
+
+    client: ClientId
+    limit: Limit
+
+
 class Effects(msgspec.Struct):
     """The consequences of an input, apart from messages, which wait in queues.
 
     ``ready`` holds the neighbours with new messages to take, in the order of queueing. ``placed`` holds the frames
     whose credit may be returned. A ``violation`` by the peer, or a ``failure`` of this broker, ended the handling of a
-    batch early: the link must be closed, and all other effects still hold.
+    batch early: the link must be closed, and all other effects still hold. ``limits_reached`` are for the log: the
+    requests beyond a limit are already refused.
     """
 
     ready: dict[BrokerId, None] = msgspec.field(default_factory=dict)
     placed: list[Placed] = msgspec.field(default_factory=list)
     violation: ProtocolViolation | None = None
     failure: Exception | None = None
+    limits_reached: tuple[LimitReached, ...] = ()
 
 
 class Event(enum.StrEnum):
@@ -254,6 +264,9 @@ class Broker(Protocol):
 
     def table_sizes(self) -> dict[str, int]:
         """Return the number of entries of each routing table."""
+
+    def most_issued(self) -> tuple[int, int]:
+        """Return the highest number of subscriptions, and of advertisements, that one client has in force."""
 
     def civs(self, client: ClientId, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
         """Return the stored CIV and the target clusters of the advertisement with a client's handle, or None.

@@ -107,6 +107,12 @@ class BrokerShell(Generic[S]):
         """The approximate size of the publications that wait for neighbours."""
         return sum(queue.bytes_waiting for queue in self._state.queues.values())
 
+    def most_issued(self) -> tuple[int, int]:
+        """Return the highest number of subscriptions, and of advertisements, that one client has in force."""
+        clients = self._state.clients.values()
+        subscriptions = max((len(client.subscriptions) for client in clients), default=0)
+        return subscriptions, max((len(client.advertisements) for client in clients), default=0)
+
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
         return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items()}

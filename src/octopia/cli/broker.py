@@ -23,6 +23,10 @@ from octopia.runtime.process import Workers, run_brokers
 from octopia.transport.loop import run_loop
 
 _MOST_ROWS = 60
+_PATIENCE_S = 5.0
+"""The time that ``up`` waits for brokers that cannot start before it goes on without them."""
+
+Verbose = Annotated[bool, typer.Option("--verbose", help="Log every connection.")]
 
 
 @examples(
@@ -36,7 +40,7 @@ def broker(
         typer.Argument(metavar="BROKER", help="The brokers to run here, such as b.3.", autocompletion=complete_brokers),
     ],
     clusters: Clusters = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log every connection.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run one or more brokers of an overlay in this process.
 
@@ -45,7 +49,7 @@ def broker(
     """
     found = find_overlay(overlay, clusters)
     chosen = list(dict.fromkeys(found.scot.broker(name) for name in brokers))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
+    _begin_log(verbose)
 
     def show_addresses() -> None:
         for each in chosen:
@@ -70,14 +74,16 @@ def up(
         int | None, typer.Option(min=1, help="Number of processes that share the brokers.", show_default="one per CPU")
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Print a line when ready instead of a live table.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run all brokers of an overlay on this machine.
 
-    A table shows their state. Ctrl-C stops them after they have delivered all publications that they accepted. If a
-    process dies, it is restarted.
+    A table shows their state. Ctrl-C stops them after they have delivered all publications that they accepted. A
+    process that dies is restarted, at intervals of up to 10 s. The log goes to stderr.
     """
     found = find_overlay(overlay, clusters)
     _check_local(found)
+    _begin_log(verbose)
     workers = Workers(found, processes or os.cpu_count() or 1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
@@ -98,6 +104,10 @@ def up(
     screen.print("all brokers have stopped")
 
 
+def _begin_log(verbose: bool) -> None:
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
@@ -115,10 +125,16 @@ def _check_local(overlay: Overlay) -> None:
 def _wait_until_ready(workers: Workers, overlay: Overlay, screen: Console) -> None:
     begin = time.monotonic()
     while not workers.is_ready():
+        if workers.problems() and time.monotonic() - begin > _PATIENCE_S:
+            break
         time.sleep(0.02)
     count, took = len(overlay.scot.brokers), time.monotonic() - begin
     first, last = overlay.addresses[overlay.scot.brokers[0]], overlay.addresses[overlay.scot.brokers[-1]]
-    screen.print(f"{count} brokers are up after {took:.1f} s, at {first} to {last}; Ctrl-C stops them")
+    up = count - len(workers.problems())
+    share = f"{count}" if up == count else f"{up} of {count}"
+    screen.print(f"{share} brokers are up after {took:.1f} s, at {first} to {last}; Ctrl-C stops them")
+    for broker, problem in workers.problems().items():
+        screen.print(f"{broker} is {problem}", markup=False)
 
 
 def _wait(workers: Workers) -> None:
@@ -134,5 +150,5 @@ def _watch(workers: Workers, overlay: Overlay, screen: Console) -> None:
         while True:
             reports = workers.poll()
             title = f"{overlay.name}: {len(reports)} of {len(brokers)} brokers, {time.monotonic() - begin:.0f} s"
-            live.update(status_table(title, brokers[:_MOST_ROWS], reports, {}), refresh=True)
+            live.update(status_table(title, brokers[:_MOST_ROWS], reports, workers.problems()), refresh=True)
             time.sleep(REFRESH_S)

@@ -18,7 +18,7 @@ ATTEMPT_S = 3.0
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 5.0
 
-_PASSING = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.TIMEOUT, CloseCode.INTERNAL)
+_PASSING = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.TIMEOUT, CloseCode.INTERNAL, CloseCode.LIMIT)
 """The close codes after which a client may connect again."""
 
 

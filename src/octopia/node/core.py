@@ -45,16 +45,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, Routed
+from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, LimitReached, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import LinkSettings, Session
 from octopia.markers import Fixed, History
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
+from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
 from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
-from octopia.protocol.messages import CutOff, Deliver, Message
+from octopia.protocol.messages import CutOff, Deliver, Message, PublishRequest
+from octopia.settings import UNLIMITED, Limit, ResourceLimits
 
 _SHORT, _RELIEVED = 0.8, 0.7
 """The shares of the memory budget at which publishers lose their credit, and get it back."""
@@ -77,7 +79,8 @@ class NodeSettings:
     ``client_queue_bytes`` bound the deliveries that wait for one client, and the replies that it may leave
     unacknowledged. Near ``memory_bytes`` (0: no budget) publishing clients get no credit, and beyond it the clients
     that hold most are cut off. A client that lost its connection may return within ``client_grace_ms``. A driver whose
-    clients are never slow may take entries for clients ``whole``; they then wait in no mailbox.
+    clients are never slow may take entries for clients ``whole``; they then wait in no mailbox. A client that exceeds
+    the rates of ``limits`` gets no credit until it is within them again.
     """
 
     neighbour_links: LinkSettings | None = None
@@ -87,6 +90,7 @@ class NodeSettings:
     memory_bytes: int = 0
     client_grace_ms: float = 10_000.0
     whole: bool = False
+    limits: ResourceLimits = UNLIMITED
     detail: Detail = Detail.OFF
 
 
@@ -128,6 +132,8 @@ class Node:
         self._closes: list[Close] = []
         self._silent: list[Peer] = []
         self._failures: list[Failure] = []
+        self._limits_reached: list[LimitReached] = []
+        self._held_back: dict[ClientId, Pause] = {}
         self._facts = []
 
     def _new_session(self, incarnation: int) -> Session | None:
@@ -204,8 +210,12 @@ class Node:
         client = ClientId(name, self._client_sessions)
         links = self._settings.client_links
         incarnation = self.incarnation * _CLIENT_SESSIONS_MAX + self._client_sessions
+        limits, rate = self._settings.limits, None
+        if links is not None and (limits.publications_per_second_per_client or limits.bytes_per_second_per_client):
+            rate = PublishingRate(limits, now_ms)
+            links = dataclasses.replace(links, window_bytes=window_for(limits, links.window_bytes))
         session = None if links is None else Session(incarnation, links)
-        self.clients[client] = ClientLink(client, overflow, session)
+        self.clients[client] = ClientLink(client, overflow, session, rate=rate)
         self._names[name] = client
         self._absorb(self.broker.attach(client, now_ms), now_ms)
         return client
@@ -218,6 +228,7 @@ class Node:
         """Remove a client and withdraw everything that it issued; what waits for it is dropped."""
         if self.clients.pop(client, None) is not None:
             del self._names[client.name]
+            self._held_back.pop(client, None)
             self._absorb(self.broker.detach(client, now_ms), now_ms)
 
     # Items.
@@ -247,6 +258,8 @@ class Node:
             link.session.settle_credit(self.broker.unplaced(peer))
         self._dirty[peer] = None
         if isinstance(link, ClientLink):
+            if link.rate is not None and outcome.messages:
+                self._count_publications(link, link.rate, outcome.messages, now_ms)
             self._count_unanswered(link, items, now_ms)  # type: ignore[arg-type]
 
     def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> bool:
@@ -272,6 +285,21 @@ class Node:
         if link.unanswered > self._settings.client_queue_limit and link.peer in self.clients:
             self.detach(link.peer, now_ms)
             self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it sends requests without reading the answers"))
+
+    def _count_publications(
+        self, link: ClientLink, rate: PublishingRate, messages: Sequence[Message], now_ms: float
+    ) -> None:
+        """Hold back a client that publishes faster than it may."""
+        sizes = [each.size_bytes for each in messages if type(each) is PublishRequest]
+        exhausted = rate.spend(len(sizes), sum(sizes), now_ms) if sizes else None
+        if exhausted is not None and link.peer in self.clients:
+            if link.peer not in self._held_back:
+                self._limits_reached.append(LimitReached(link.peer, exhausted))
+            self._held_back[link.peer] = Pause(exhausted, rate.recovered_ms)
+
+    def held_back(self, limit: Limit) -> int:
+        """Return the number of clients that get no credit until they are within a rate again."""
+        return sum(each.limit is limit for each in self._held_back.values())
 
     # The capacity of links.
 
@@ -345,9 +373,11 @@ class Node:
 
     def accepts_data_from(self, peer: Peer) -> bool:
         """Return whether publications are accepted from a link now."""
+        if peer in self._held_back or not self.broker.accepts_data:
+            return False
         if self._short_since_ms is not None and isinstance(peer, ClientId):
             return False
-        return self.broker.accepts_data and (not self._is_draining or peer in self._drains_with)
+        return not self._is_draining or peer in self._drains_with
 
     @property
     def left_behind(self) -> int:
@@ -383,6 +413,7 @@ class Node:
         if settings.neighbour_links is None and settings.client_links is None:
             return self.broker.next_deadline_ms
         due = [self.broker.next_deadline_ms, *(client.expires_ms for client in self.clients.values())]
+        due += [each.until_ms for each in self._held_back.values()]
         links: list[Link] = [*self.links.values(), *self.clients.values()]
         due += [link.session.next_deadline_ms for link in links if link.session is not None]
         return min((each for each in due if each is not None), default=None)
@@ -396,6 +427,9 @@ class Node:
         for link in links:
             if link.session is not None:
                 self._wake_session(link.peer, link.session, now_ms)
+        for held in [each for each, pause in self._held_back.items() if now_ms >= pause.until_ms]:
+            del self._held_back[held]
+            self._dirty[held] = None
         for client in [each for each in self.clients.values() if each.expires_ms is not None]:
             if client.expires_ms is not None and now_ms >= client.expires_ms:
                 self.detach(client.peer, now_ms)
@@ -439,6 +473,8 @@ class Node:
             ready.silent, self._silent = self._silent, []
         if self._failures:
             ready.failures, self._failures = self._failures, []
+        if self._limits_reached:
+            ready.limits_reached, self._limits_reached = self._limits_reached, []
         return ready
 
     @property
@@ -562,6 +598,8 @@ class Node:
                 self._spread(entries, now_ms)
         for peer in effects.ready:
             self._dirty[peer] = None
+        if effects.limits_reached:
+            self._limits_reached += effects.limits_reached
         if not effects.placed:
             return
         self.last_data_ms = now_ms

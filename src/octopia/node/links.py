@@ -7,6 +7,7 @@ import dataclasses
 from octopia.ids import BrokerId, ClientId
 from octopia.link import Session
 from octopia.node.mailbox import Mailbox
+from octopia.node.rates import PublishingRate
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Message
 
@@ -39,7 +40,7 @@ class NeighbourLink:
 class ClientLink:
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
-    ``unanswered`` counts the requests that it has sent while it reads no replies.
+    ``unanswered`` counts the requests that it has sent while it reads no replies. Its ``rate`` is None without a limit.
     """
 
     peer: ClientId
@@ -53,6 +54,7 @@ class ClientLink:
     taken: list[Message] = dataclasses.field(default_factory=list)
     unanswered: int = 0
     expires_ms: float | None = None
+    rate: PublishingRate | None = None
 
     @property
     def held_bytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from octopia.broker import ForClients
+from octopia.broker import ForClients, LimitReached
 from octopia.ids import Peer
 from octopia.protocol import CloseCode, Item
 from octopia.protocol.messages import Message
@@ -45,6 +45,8 @@ class Ready:
         Connections to close AFTER the writes, which include the last words to those clients.
     ``silent``
         Links whose other end was silent for too long: drop the connection, then call ``Node.disconnect``.
+    ``limits_reached``
+        Clients that have reached a limit, to be logged. They are already refused or held back.
     """
 
     failures: Sequence[Failure] = ()
@@ -52,3 +54,4 @@ class Ready:
     for_clients: Sequence[ForClients] = ()
     closes: Sequence[Close] = ()
     silent: Sequence[Peer] = ()
+    limits_reached: Sequence[LimitReached] = ()

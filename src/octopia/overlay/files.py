@@ -10,14 +10,17 @@ import dataclasses
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
 from octopia.overlay.trees import default_clusters, parse_tree
-from octopia.settings import Algorithm, PathSelection, RoutingSettings
+from octopia.settings import Algorithm, PathSelection, ResourceLimits, RoutingSettings
 from octopia.tomlfile import Table, read_toml
+
+_DEFAULT_LIMITS = ResourceLimits()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Overlay:
     addresses: Mapping[BrokerId, Address]
     shapes: Mapping[Link, LinkShape]
     routing: RoutingSettings
+    limits: ResourceLimits = _DEFAULT_LIMITS
 
 
 def load_overlay(path: Path) -> Overlay:
@@ -78,6 +82,19 @@ def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSetti
         confirmations=table.boolean("confirmations", defaults.confirmations),
         path_selection=table.choice("path_selection", PathSelection, defaults.path_selection),
     )
+
+
+def _read_limits(table: Table | None) -> ResourceLimits:
+    """Read a ``[limits]`` table: integers, and rates, which are numbers."""
+    if table is None:
+        return _DEFAULT_LIMITS
+    given: dict[str, Any] = {
+        field.name: table.integer(field.name, field.default, minimum=0)
+        if isinstance(field.default, int)
+        else table.number(field.name, field.default, minimum=0)
+        for field in dataclasses.fields(ResourceLimits)
+    }
+    return ResourceLimits(**given)
 
 
 def read_broker(table: Table, key: str, scot: Scot) -> BrokerId:
@@ -124,6 +141,7 @@ def _read_contents(table: Table) -> Overlay:
         addresses=_read_addresses(table.table("brokers"), scot),
         shapes=_read_shapes(table.tables("link"), scot),
         routing=read_routing(table.table("routing"), RoutingSettings()),
+        limits=_read_limits(table.table("limits")),
     )
 
 

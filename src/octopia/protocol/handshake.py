@@ -39,6 +39,7 @@ class CloseCode(enum.StrEnum):
     WRONG_BROKER = "wrong_broker"
     NAME_TAKEN = "name_taken"
     NOT_ALLOWED = "not_allowed"
+    LIMIT = "limit"
     TOO_SLOW = "too_slow"
     TIMEOUT = "timeout"
     REPLACED = "replaced"

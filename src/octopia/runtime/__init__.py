@@ -1,5 +1,7 @@
 """The network: brokers over TCP.
 
-This drives the very broker and sessions that the simulator drives. ``links`` are the ends of links, ``shaping`` makes
-them slow on purpose, ``node`` runs one broker, ``local`` a whole overlay inside the caller's process.
+This drives the same nodes that the simulator drives. ``server`` runs one broker, ``process`` the brokers of one process
+or of several workers, and ``local`` a whole overlay inside the caller's process. ``admission`` and ``greeters`` handle
+new connections, ``lines`` and ``shaping`` those of links, ``operating`` the commands of operators. ``eventlog`` writes
+the log.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from octopia.errors import PeerError
@@ -11,13 +10,12 @@ from octopia.ids import BrokerId
 from octopia.protocol import CloseCode, Hello, Opening, Role, WireItem
 from octopia.runtime.lines import Line
 from octopia.runtime.operating import Desk
+from octopia.settings import Limit
 from octopia.transport import Connection
 from octopia.wire import Limits
 
 if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
-
-log = logging.getLogger("octopia")
 
 CLIENT_LIMITS = Limits(control_bytes_max=512 * 1024)
 BROKER_LIMITS = Limits(publication_bytes_max=2 * 1024 * 1024, control_bytes_max=64 * 1024 * 1024)
@@ -41,32 +39,43 @@ class Greeter:
             if len(items) > 1 and not connection.is_closing:
                 connection.owner.on_items(connection, items[1:])
         else:
-            connection.close(CloseCode.VIOLATION, f"expected an Opening, then a Hello, got {type(first).__name__}")
+            reason = f"expected an Opening, then a Hello, got {type(first).__name__}"
+            self._server.refuse(connection, CloseCode.VIOLATION, reason)
+        if connection.owner is not self:
+            self._server.admission.greeted(connection)
         if isinstance(connection.owner, Line):
             self._server.forget_guest(connection)
 
     def _on_opening(self, connection: Connection, opening: Opening) -> None:
-        server = self._server
+        server, sender = self._server, opening.sender
+        who = {"neighbour" if opening.role is Role.BROKER else "client": sender}
         if opening.broker and opening.broker != str(server.id):
-            connection.close(CloseCode.WRONG_BROKER, f"this is {server.id}, not {opening.broker}")
+            server.refuse(connection, CloseCode.WRONG_BROKER, f"this is {server.id}, not {opening.broker}", **who)
         elif opening.role is Role.OPERATOR:
             self._on_operator(connection)
         elif opening.role is Role.CLIENT:
-            if server.node.is_draining and server.node.client_named(opening.sender) is None:
-                connection.close(CloseCode.SHUTDOWN, f"{server.id} is going down")
-            else:
-                connection.send([server.opening_for("")])
+            self._on_client(connection, sender)
         elif opening.fingerprint != server.overlay.scot.fingerprint:
-            connection.close(CloseCode.WRONG_OVERLAY, f"{server.id} belongs to another overlay")
+            server.refuse(connection, CloseCode.WRONG_OVERLAY, f"{server.id} belongs to another overlay", **who)
         elif (peer := self._neighbour(opening)) is None or not peer < server.id:
-            connection.close(CloseCode.NOT_ALLOWED, f"{opening.sender} has no link to {server.id} that it may dial")
+            reason = f"{sender} has no link to {server.id} that it may dial"
+            server.refuse(connection, CloseCode.NOT_ALLOWED, reason, **who)
         else:
             connection.set_limits(BROKER_LIMITS)
-            connection.send([server.opening_for(opening.sender)])
+            connection.send([server.opening_for(sender)])
+
+    def _on_client(self, connection: Connection, name: str) -> None:
+        server = self._server
+        if server.node.is_draining and server.node.client_named(name) is None:
+            server.refuse(connection, CloseCode.SHUTDOWN, f"{server.id} is going down", client=name)
+        elif not server.admission.allows_client(connection):
+            server.refuse_beyond(connection, Limit.ADDRESS, client=name)
+        else:
+            connection.send([server.opening_for("")])
 
     def _on_operator(self, connection: Connection) -> None:
         if not connection.is_from_here:
-            connection.close(CloseCode.NOT_ALLOWED, "operators are heard on this machine only")
+            self._server.refuse(connection, CloseCode.NOT_ALLOWED, "operators are heard on this machine only")
             return
         connection.owner = Desk(self._server)
         connection.opened()
@@ -89,7 +98,7 @@ class Greeter:
         """Forget the connection."""
         self._server.forget_guest(connection)
         if reason is not None:
-            log.info("%s: a connection from %s ended: %s", self._server.id, connection.peer_address, reason)
+            self._server.note_end(connection, connection.peer_host, reason)
 
 
 class Caller:
@@ -116,7 +125,7 @@ class Caller:
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Let the next attempt begin."""
         if reason is not None:
-            log.warning("%s cannot link with %s: %s", self._server.id, self._peer, reason)
+            self._server.note_end(connection, str(self._peer), reason, neighbour=str(self._peer))
         self._settle(answer=False)
 
     def _settle(self, *, answer: bool) -> None:

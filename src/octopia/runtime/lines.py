@@ -11,6 +11,7 @@ from octopia.ids import BrokerId, Peer
 from octopia.node import Node
 from octopia.overlay import LinkShape
 from octopia.protocol import Ack, CloseCode, Frame, Hello, Item, WireItem
+from octopia.runtime.eventlog import fields_of
 from octopia.runtime.shaping import Shaper
 from octopia.transport import Connection
 
@@ -28,7 +29,10 @@ class Host(Protocol):
     def capacity_changed(self, peer: Peer, *, is_writable: bool) -> None:
         """Handle a connection that can carry nothing more for now, or can again."""
 
-    def lost_connection(self, peer: Peer, reason: PeerError | None) -> None:
+    def refuse(self, connection: Connection, code: CloseCode, reason: str, **who: str) -> None:
+        """Close a connection for a mistake of the other end, and log it."""
+
+    def lost_connection(self, peer: Peer, reason: PeerError | None, address: str = "") -> None:
         """Handle the end of a connection."""
 
     def now_ms(self) -> float:
@@ -59,6 +63,12 @@ class Line:
         if connection is not None:
             connection.close(code, reason, incarnation)
 
+    def abort(self) -> None:
+        """Drop the connection without a word, if there is one; its end is no longer reported."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.abort()
+
     def write(self, items: Sequence[Item]) -> None:
         """Write items over the connection, if there is one."""
         if self.connection is not None:
@@ -72,7 +82,8 @@ class Line:
             return
         for place, item in enumerate(items):
             if type(item) not in _SESSION_ITEMS:
-                connection.close(CloseCode.VIOLATION, f"expected an item of a session, got {type(item).__name__}")
+                reason = f"expected an item of a session, got {type(item).__name__}"
+                self._host.refuse(connection, CloseCode.VIOLATION, reason, **fields_of(self.peer))
                 items = items[:place]
                 break
         self._host.received(self.peer, items)  # type: ignore[arg-type]
@@ -86,7 +97,7 @@ class Line:
         """Report the end of the connection, unless another has taken its place."""
         if connection is self.connection:
             self.connection = None
-            self._host.lost_connection(self.peer, reason)
+            self._host.lost_connection(self.peer, reason, connection.peer_address)
 
 
 class NeighbourLine(Line):

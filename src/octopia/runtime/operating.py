@@ -15,6 +15,7 @@ from octopia.errors import NetworkError, PeerError, RequestRefused, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
+from octopia.settings import Limit
 from octopia.transport import Connection
 from octopia.transport.settings import DELAY_LIMIT_MS
 
@@ -35,7 +36,7 @@ class Desk:
         """Answer each command."""
         for item in items:
             if not isinstance(item, Command):
-                connection.close(CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
+                self._server.refuse(connection, CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
                 return
             connection.send([_answer(self._server, item)])
 
@@ -64,6 +65,7 @@ def _describe_overlay(server: BrokerServer) -> dict[str, Any]:
         "tree": ", ".join(f"{low}-{high}" for low, high in tree.edges) or tree.regions[0],
         "clusters": server.overlay.scot.clusters,
         "brokers": {str(broker): (address.host, address.port) for broker, address in server.addresses.items()},
+        "problems": server.problems(),
     }
 
 
@@ -89,6 +91,7 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
         "incarnation": server.incarnation,
         "ready": broker.accepts_data,
         "clients": len(server.node.clients),
+        "limits": _limits_of(server),
         "tables": broker.table_sizes(),
         "sent": {str(kind): count for kind, count in counters.sent.items()},
         "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
@@ -105,6 +108,23 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
             for peer, link in server.node.links.items()
         },
     }
+
+
+def _limits_of(server: BrokerServer) -> dict[str, dict[str, float]]:
+    """Return each limit with its use: for a rate, the number of clients that it holds back now."""
+    node, admission = server.node, server.admission
+    subscriptions, advertisements = server.broker.most_issued()
+    used = {
+        Limit.CLIENTS: len(node.clients),
+        Limit.SUBSCRIPTIONS: subscriptions,
+        Limit.ADVERTISEMENTS: advertisements,
+        Limit.PUBLICATION_RATE: node.held_back(Limit.PUBLICATION_RATE),
+        Limit.BYTE_RATE: node.held_back(Limit.BYTE_RATE),
+        Limit.ADDRESS: admission.most_from_one_address,
+        Limit.GREETING: admission.greeting,
+    }
+    limits, reached = server.overlay.limits, server.limits_reached
+    return {limit.value: {"limit": limit.of(limits), "used": used[limit], "reached": reached[limit]} for limit in Limit}
 
 
 def is_connected(report: dict[str, Any]) -> bool:
@@ -194,16 +214,16 @@ async def ask_status(anybody: Address) -> OverlayStatus:
     """Ask one broker for its overlay, and then all brokers for their reports."""
     overlay, addresses = await ask_overlay(anybody)
     reports: dict[str, dict[str, Any]] = {}
-    problems: dict[str, str] = {}
+    known, problems = overlay["problems"], dict[str, str]()
 
     async def collect(broker: str, address: Address) -> None:
         try:
             async with asyncio.timeout(ANSWER_S):
                 [reports[broker]] = await ask(address, Command(Verb.REPORT))
         except (NetworkError, TimeoutError):
-            problems[broker] = "not running"
+            problems[broker] = known.get(broker, "not running")
         except PeerError as error:
-            problems[broker] = str(error)
+            problems[broker] = known.get(broker, str(error))
 
     await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
     return OverlayStatus(overlay["name"], overlay["tree"], overlay["clusters"], tuple(addresses), reports, problems)

@@ -1,7 +1,8 @@
 """Processes that run brokers: one process for some brokers, or a parent with several workers for a whole overlay.
 
 The parent imports everything and then forks its workers, so they start at once. It receives reports about their
-brokers, restarts workers that die, and lets all of them drain when it is stopped.
+brokers, restarts workers that die, and lets all of them drain when it is stopped. A worker that keeps dying is
+restarted at growing intervals, and never stops the others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
 import multiprocessing
 import os
 import signal
@@ -22,11 +22,10 @@ from octopia.broker import BrokerSettings
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
+from octopia.runtime.eventlog import EventKind, EventLog
 from octopia.runtime.operating import is_connected, report_on
-from octopia.runtime.server import NODE_SETTINGS, BrokerServer, all_at_rest, memory_budget
+from octopia.runtime.server import NODE_SETTINGS, BrokerServer, all_at_rest, check_delays, memory_budget
 from octopia.transport.loop import run_loop
-
-log = logging.getLogger("octopia")
 
 REPORT_S = 0.5
 """The interval of a worker's reports."""
@@ -34,8 +33,10 @@ DRAIN_S = 10.0
 """The time limit for brokers to drain."""
 STOP_S = 15.0
 """The time limit for a worker to drain and stop."""
-RESTARTS_MAX = 5
-"""The maximum number of restarts of a worker that dies."""
+BACKOFF_S = (0.1, 10.0)
+"""The shortest and the longest wait before a worker that died is restarted; it doubles each time."""
+HEALTHY_S = 60.0
+"""The age at which a worker counts as healthy: when it dies later, the shortest wait applies again."""
 
 
 async def run_brokers(
@@ -47,12 +48,14 @@ async def run_brokers(
     on_reports: Callable[[list[dict[str, Any]]], None] | None = None,
     stop: asyncio.Event | None = None,
     together: Sequence[BrokerId] | None = None,
+    problems: Callable[[], dict[str, str]] = dict,
 ) -> int:
     """Run some brokers of an overlay until this process gets SIGTERM or SIGINT; then drain.
 
     Return the number of publications that could not be passed on in time.
 
-    ``together`` names all brokers that are stopped at the same time, by default those of this process.
+    ``together`` names all brokers that are stopped at the same time, by default those of this process. ``problems``
+    returns why other brokers are not running, as far as this process knows.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -62,6 +65,7 @@ async def run_brokers(
     servers = [BrokerServer(overlay, broker, settings, node_settings) for broker in brokers]
     try:
         for server in servers:
+            server.problems = problems
             await server.listen()
         if on_listening is not None:
             on_listening()
@@ -83,29 +87,64 @@ async def run_brokers(
         await asyncio.gather(*(server.stop() for server in servers))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restart:
+    """The next restart of a worker, on the monotonic clock of this machine, and the reason why it died."""
+
+    at_s: float
+    reason: str
+
+    def describe(self, now_s: float) -> str:
+        """Return the state of the worker's brokers, for people."""
+        return f"restarting in {max(0.0, self.at_s - now_s):.1f} s: {self.reason}"
+
+
+def next_wait_s(wait_s: float, lived_s: float) -> float:
+    """Return the wait before the next restart, after one of ``wait_s`` (0: none yet) and a life of ``lived_s``."""
+    shortest_s, longest_s = BACKOFF_S
+    return shortest_s if not wait_s or lived_s >= HEALTHY_S else min(longest_s, 2.0 * wait_s)
+
+
 @dataclasses.dataclass(slots=True)
 class _Worker:
-    """A process of the overlay, and its last reports."""
+    """A process of the overlay, and its last reports.
+
+    ``problem`` is the reason that it gave for its end, if any; ``first_problem`` is that of its first life. ``restart``
+    is set from its death until it reports again.
+    """
 
     brokers: list[BrokerId]
     process: multiprocessing.process.BaseProcess
     pipe: Pipe
+    started_s: float
     reports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    restarts: int = 0
     left: int = 0
     problem: str = ""
+    first_problem: str = ""
+    wait_s: float = 0.0
+    restart: Restart | None = None
+    is_running: bool = True
+
+    @property
+    def names(self) -> str:
+        """The names of its brokers."""
+        return ",".join(map(str, self.brokers))
 
 
 class Workers:
     """All brokers of an overlay in several processes."""
 
     def __init__(self, overlay: Overlay, processes: int, settings: BrokerSettings | None = None):
+        for broker in overlay.scot.brokers:
+            check_delays(overlay, broker)
         self._overlay = overlay
         self._settings = settings
         self._context = multiprocessing.get_context("fork")
+        self._events = EventLog(overlay=overlay.name)
+        self._has_come_up = False
         count = max(1, min(processes, len(overlay.scot.brokers)))
         shares = [list(overlay.scot.brokers[number::count]) for number in range(count)]
-        self._workers = [self._fork(share) for share in shares]
+        self._workers = [_Worker(share, *self._fork(share), time.monotonic()) for share in shares]
 
     @property
     def pids(self) -> list[int]:
@@ -113,12 +152,28 @@ class Workers:
         return [worker.process.pid or 0 for worker in self._workers]
 
     def poll(self) -> dict[str, dict[str, Any]]:
-        """Read the workers' reports, restart workers that died, and return the last report of every broker."""
+        """Read the workers' reports, restart workers that died, and return the last report of every broker.
+
+        Raise Unavailable if no worker has ever come up, and all of them say why.
+        """
         self._listen()
         for worker in self._workers:
-            if not worker.process.is_alive():
+            if worker.is_running and not worker.process.is_alive():
+                self._bury(worker)
+            elif not worker.is_running and worker.restart is not None and time.monotonic() >= worker.restart.at_s:
                 self._revive(worker)
+        if not self._has_come_up and all(worker.first_problem for worker in self._workers):
+            raise Unavailable(self._workers[0].first_problem)
+        self._events.flush()
         return {report["id"]: report for worker in self._workers for report in worker.reports}
+
+    def problems(self) -> dict[str, str]:
+        """Return the state of the brokers whose worker died and has not come up again."""
+        return _describe(self._restarts(), time.monotonic())
+
+    def _restarts(self) -> dict[str, Restart]:
+        pending = [worker for worker in self._workers if worker.restart is not None]
+        return {str(broker): worker.restart for worker in pending for broker in worker.brokers if worker.restart}
 
     def is_ready(self) -> bool:
         """Return whether every broker is connected to all of its neighbours and accepts publications."""
@@ -135,19 +190,22 @@ class Workers:
             worker.process.join(max(0.0, deadline - time.monotonic()))
         late = [worker for worker in self._workers if worker.process.is_alive()]
         for worker in late:
-            log.warning("the process of %s did not stop in time and was killed", ", ".join(map(str, worker.brokers)))
+            self._note(EventKind.WORKER_DIED, worker, reason="it did not stop in time and was killed")
             worker.process.kill()
             worker.process.join()
         self._listen()
+        self._events.flush(is_over=True)
         return sum(worker.left for worker in self._workers)
 
-    def _fork(self, brokers: list[BrokerId]) -> _Worker:
+    def _fork(self, brokers: list[BrokerId]) -> tuple[multiprocessing.process.BaseProcess, Pipe]:
         ours, theirs = self._context.Pipe()
         arguments = (self._overlay, brokers, self._settings, theirs)
         process = self._context.Process(target=_work, args=arguments, daemon=True)
-        process.start()
-        theirs.close()
-        return _Worker(brokers, process, ours)
+        try:
+            process.start()
+        finally:
+            theirs.close()
+        return process, ours
 
     def _listen(self) -> None:
         for worker in self._workers:
@@ -161,43 +219,76 @@ class Workers:
         elif isinstance(said, int):
             worker.left = said
         else:
-            worker.reports = said
-            worker.pipe.send(True)  # Allow the worker to send the next reports.
+            if worker.restart is not None:
+                self._note(EventKind.WORKER_RESTARTED, worker)
+            worker.reports, worker.restart = said, None
+            self._has_come_up = True
+            worker.pipe.send(self._restarts())  # Allow the worker to send the next reports.
+
+    def _bury(self, worker: _Worker) -> None:
+        """Schedule the restart of a worker that died; a reason that it gives is logged once."""
+        self._listen()
+        code = worker.process.exitcode or 0
+        reason = worker.problem or (f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
+        worker.first_problem = worker.first_problem or worker.problem
+        if not worker.problem or worker.restart is None or worker.restart.reason != reason:
+            self._note(EventKind.WORKER_DIED, worker, reason=reason)
+        worker.pipe.close()
+        self._schedule(worker, reason)
+
+    def _schedule(self, worker: _Worker, reason: str) -> None:
+        now_s = time.monotonic()
+        worker.wait_s = next_wait_s(worker.wait_s, now_s - worker.started_s)
+        worker.restart, worker.is_running, worker.reports = Restart(now_s + worker.wait_s, reason), False, []
 
     def _revive(self, worker: _Worker) -> None:
-        if worker.problem:
-            raise Unavailable(worker.problem)
-        if worker.restarts >= RESTARTS_MAX:
-            names = ", ".join(map(str, worker.brokers))
-            raise Unavailable(f"the process of {names} has died {worker.restarts + 1} times and is not restarted")
-        log.warning("the process of %s died and is restarted", ", ".join(map(str, worker.brokers)))
-        revived = self._fork(worker.brokers)
-        worker.process, worker.pipe, worker.reports = revived.process, revived.pipe, []
-        worker.restarts += 1
+        worker.started_s = time.monotonic()
+        try:
+            worker.process, worker.pipe = self._fork(worker.brokers)
+            worker.is_running, worker.problem = True, ""
+        except OSError as error:  # The machine may have no room for another process now.
+            self._schedule(worker, f"it cannot be started: {error.strerror or error}")
+
+    def _note(self, kind: EventKind, worker: _Worker, **fields: str) -> None:
+        self._events.note(kind, worker.names, brokers=worker.names, **fields)
+
+
+def _describe(restarts: dict[str, Restart], now_s: float) -> dict[str, str]:
+    return {broker: restart.describe(now_s) for broker, restart in restarts.items()}
 
 
 def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | None, pipe: Pipe) -> None:
     """Run some brokers in a worker; only the parent handles SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = os.getppid()
 
     async def main() -> None:
         stop = asyncio.Event()
         is_unread = False
+        restarts: dict[str, Restart] = {}
 
         def tell(reports: list[dict[str, Any]]) -> None:
-            nonlocal is_unread
+            nonlocal is_unread, restarts
             if os.getppid() != parent:
                 stop.set()  # The parent is gone and cannot stop this process later.
                 return
             with contextlib.suppress(OSError, EOFError):
                 # A busy parent must not block the brokers, as a full pipe would.
-                if not is_unread or (pipe.poll() and pipe.recv()):
+                if is_unread and pipe.poll():
+                    restarts, is_unread = pipe.recv(), False
+                if not is_unread:
                     pipe.send(reports)
                     is_unread = True
 
         left = await run_brokers(
-            overlay, brokers, settings=settings, on_reports=tell, stop=stop, together=overlay.scot.brokers
+            overlay,
+            brokers,
+            settings=settings,
+            on_reports=tell,
+            stop=stop,
+            together=overlay.scot.brokers,
+            problems=lambda: _describe(restarts, time.monotonic()),
         )
         with contextlib.suppress(OSError):
             pipe.send(left)

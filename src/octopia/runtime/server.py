@@ -7,28 +7,31 @@ items arrives and is given to the node; the work that the node asks for is done 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import logging
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from octopia.addresses import Address
 from octopia.algorithms import hop_limit_of, make_broker
 from octopia.broker import Broker, BrokerSettings
-from octopia.errors import ClosedByPeer, InvalidOverlay, PeerError, Unavailable
+from octopia.errors import BadFrame, ClosedByPeer, InvalidOverlay, PeerError, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.node import Node, NodeSettings, Ready
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay
 from octopia.protocol import CloseCode, Hello, Item, Opening, Role
-from octopia.runtime.greeters import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
+from octopia.runtime.admission import FAREWELLS_MAX, AcceptedConnection, Admission
+from octopia.runtime.eventlog import EventKind, EventLog, fields_of, host_of
+from octopia.runtime.greeters import BROKER_LIMITS, Caller
 from octopia.runtime.lines import Line, NeighbourLine
+from octopia.settings import Limit
 from octopia.transport import Connection
 from octopia.transport.settings import BROKER_LINK, CLIENT_LINK, DELAY_LIMIT_MS
-
-log = logging.getLogger("octopia")
 
 TICK_S = 0.1
 """The interval at which deadlines are checked: heartbeats, silence, timeouts."""
@@ -58,15 +61,28 @@ def default_settings(overlay: Overlay) -> BrokerSettings:
     algorithm = overlay.routing.algorithm
     # TID-based routing has no classes, and could deadlock.
     capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
-    capacity_bytes = QUEUE_CAPACITY_BYTES if capacity else 0
-    return BrokerSettings(overlay.routing, hop_limit_of(overlay.scot, algorithm), capacity, capacity_bytes)
+    hop_limit, capacity_bytes = hop_limit_of(overlay.scot, algorithm), QUEUE_CAPACITY_BYTES if capacity else 0
+    return BrokerSettings(overlay.routing, hop_limit, capacity, capacity_bytes, limits=overlay.limits)
 
 
 NODE_SETTINGS = NodeSettings(BROKER_LINK, CLIENT_LINK)
 """The settings of nodes on the network."""
 
 
-def _check_delays(overlay: Overlay, broker: BrokerId) -> None:
+_EVENT_OF = {
+    CloseCode.VIOLATION: EventKind.VIOLATION,
+    CloseCode.FENCED: EventKind.FENCED,
+    CloseCode.TOO_SLOW: EventKind.TOO_SLOW,
+}
+"""The events of connections that a broker closes; all other codes refuse the connection."""
+_ATTACKS = (EventKind.BAD_FRAME, EventKind.VIOLATION)
+"""The events whose lines are limited per address: a client can change its name."""
+_RATES = (Limit.PUBLICATION_RATE, Limit.BYTE_RATE)
+_ORDERLY = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.REPLACED)
+
+
+def check_delays(overlay: Overlay, broker: BrokerId) -> None:
+    """Raise InvalidOverlay if a link of a broker is slower than links on the network may be."""
     for (source, target), shape in overlay.shapes.items():
         if source == broker and (shape.delay_ms or 0.0) >= DELAY_LIMIT_MS:
             raise InvalidOverlay(
@@ -100,12 +116,12 @@ class BrokerServer:
     ):
         self.overlay = overlay
         self.id = broker
-        self._settings = settings or default_settings(overlay)
-        self._node_settings = node_settings
+        self._settings = dataclasses.replace(settings or default_settings(overlay), limits=overlay.limits)
+        self._node_settings = dataclasses.replace(node_settings, limits=overlay.limits)
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._started_s = self._loop.time()
-        _check_delays(overlay, broker)
+        check_delays(overlay, broker)
         self.node = self._make_node(new_incarnation())
         self.lines = {peer: NeighbourLine(self, peer) for peer in self.node.links}
         self.client_lines: dict[ClientId, Line] = {}
@@ -114,6 +130,10 @@ class BrokerServer:
             if shape is not None:
                 line.set_shape(shape)
         self.fenced = ""
+        self.events = EventLog(broker=str(broker))
+        self.admission = Admission(overlay.limits)
+        self.limits_reached: Counter[Limit] = Counter()
+        self.problems: Callable[[], dict[str, str]] = dict
         self._server: asyncio.Server | None = None
         self._tasks: dict[BrokerId, asyncio.Task[None]] = {}
         self._gone: dict[BrokerId, asyncio.Event] = {}
@@ -210,9 +230,7 @@ class BrokerServer:
         """Drop everything without a word, as a crash does."""
         self._end_tasks()
         for line in (*self.lines.values(), *self.client_lines.values()):
-            connection, line.connection = line.connection, None
-            if connection is not None:
-                connection.abort()
+            line.abort()
         for guest in list(self._guests):
             guest.abort()
 
@@ -226,6 +244,7 @@ class BrokerServer:
             self._server.close()
         for line in self.lines.values():
             line.clear()
+        self.events.flush(is_over=True)
 
     @property
     def is_connected(self) -> bool:
@@ -268,7 +287,7 @@ class BrokerServer:
 
     def _fulfil(self, ready: Ready) -> None:
         for failure in ready.failures:
-            log.error("%s failed in handling %s", self.id, failure.peer, exc_info=failure.error)
+            self._note(EventKind.INTERNAL_ERROR, failure.peer, str(failure.error), error=failure.error)
         for peer, items in ready.writes:
             if isinstance(peer, BrokerId):
                 line = self.lines[peer]
@@ -278,19 +297,23 @@ class BrokerServer:
             elif peer in self.client_lines:
                 self.client_lines[peer].write(items)  # type: ignore[arg-type]
         for close in ready.closes:
-            if isinstance(close.peer, BrokerId):
-                log.warning("%s closed its link to %s (%s): %s", self.id, close.peer, close.code, close.reason)
+            if close.code in _EVENT_OF:
+                self._note(_EVENT_OF[close.code], close.peer, close.reason)
             self._close(close.peer, close.code, close.reason, close.incarnation)
         for peer in ready.silent:
             silent = self._line(peer)
             if silent is not None and silent.connection is not None:
-                silent.connection.abort()
+                self._note(EventKind.CONNECTION_LOST, peer, "the other end was silent for too long")
+                silent.abort()
+                self._connection_ended(peer, None)
+        for reached in ready.limits_reached:
+            self._note_limit(reached.limit, reached.client.name)
 
     def _close(self, peer: Peer, code: CloseCode, reason: str, incarnation: int) -> None:
         line = self._line(peer)
         if line is not None:
             line.close(code, reason, incarnation)
-            self.lost_connection(peer, None)
+            self._connection_ended(peer, None)
 
     def _line(self, peer: Peer) -> Line | None:
         return self.lines.get(peer) if isinstance(peer, BrokerId) else self.client_lines.get(peer)
@@ -299,11 +322,12 @@ class BrokerServer:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.node.wake(self.now_ms())
         self.carry_out()
+        self.events.flush()
 
     # Connections.
 
     def _accept(self) -> Connection:
-        connection = Connection(Greeter(self), CLIENT_LIMITS)
+        connection = AcceptedConnection(self)
         if self._is_over:
             connection.abort()  # It was accepted while the listener was being closed.
         else:
@@ -314,6 +338,72 @@ class BrokerServer:
     def forget_guest(self, connection: Connection) -> None:
         """Forget an accepted connection that has become that of a line, or has ended."""
         self._guests.pop(connection, None)
+
+    def refuse(self, connection: Connection, code: CloseCode, reason: str, **who: str) -> None:
+        """Close a connection for a mistake of the other end, and log it."""
+        kind, address = _EVENT_OF.get(code, EventKind.REFUSED), connection.peer_address
+        why = code if kind is EventKind.REFUSED else ""
+        level = logging.INFO if code is CloseCode.SHUTDOWN else logging.WARNING
+        self.events.note(kind, connection.peer_host, level, why=why, peer=address, reason=reason, **who)
+        connection.close(code, reason)
+
+    def refuse_beyond(self, connection: Connection, limit: Limit, **who: str) -> None:
+        """Close a connection beyond a limit."""
+        self.limits_reached[limit] += 1
+        self.admission.greeted(connection)
+        refused = self.admission.refused
+        if len(refused) < FAREWELLS_MAX:
+            refused.add(connection)
+            self.refuse(connection, CloseCode.LIMIT, limit.refusal(self.overlay.limits), **who)
+        else:
+            connection.abort()
+
+    def _note_limit(self, limit: Limit, client: str) -> None:
+        """Log a client beyond a limit; publications beyond a rate wait, and other requests are refused."""
+        self.limits_reached[limit] += 1
+        is_rate = limit in _RATES
+        self.events.note(
+            EventKind.LIMIT_REACHED if is_rate else EventKind.REFUSED,
+            client,
+            why="" if is_rate else CloseCode.LIMIT,
+            client=client,
+            limit=limit,
+            value=f"{limit.of(self.overlay.limits):.15g}",
+        )
+
+    def note_end(self, connection: Connection, source: str, reason: PeerError, **who: str) -> None:
+        """Log the end of a connection that has not become that of a link."""
+        is_bad = isinstance(reason, BadFrame)
+        kind = EventKind.BAD_FRAME if is_bad else EventKind.CONNECTION_LOST
+        level = logging.WARNING if is_bad or who else logging.INFO
+        self.events.note(kind, source, level, peer=connection.peer_address, reason=str(reason), **who)
+
+    def _note_lost(self, peer: Peer, reason: PeerError | None, address: str) -> None:
+        if isinstance(reason, BadFrame):
+            self._note(EventKind.BAD_FRAME, peer, str(reason), address)
+            return
+        is_expected = isinstance(peer, ClientId) or (isinstance(reason, ClosedByPeer) and reason.code in _ORDERLY)
+        level = logging.INFO if is_expected else logging.WARNING
+        self._note(EventKind.CONNECTION_LOST, peer, str(reason or "the connection broke"), address, level=level)
+
+    def _note(
+        self,
+        kind: EventKind,
+        peer: Peer | None,
+        reason: str,
+        address: str = "",
+        *,
+        level: int = logging.WARNING,
+        error: Exception | None = None,
+    ) -> None:
+        """Log an event of a link."""
+        line = None if peer is None else self._line(peer)
+        if not address and line is not None and line.connection is not None:
+            address = line.connection.peer_address
+        who = {} if peer is None else fields_of(peer)
+        level = logging.ERROR if error is not None else level
+        source = host_of(address) if kind in _ATTACKS and isinstance(peer, ClientId) else str(peer)
+        self.events.note(kind, source, level, error, peer=address, **who, reason=reason)
 
     def opening_for(self, other: str) -> Opening:
         """Return the Opening of this broker."""
@@ -331,10 +421,12 @@ class BrokerServer:
         """Greet a neighbour that dialled; of two with one name, the older one is fenced."""
         known, line = self.node.incarnation_of(peer), self.lines[peer]
         if hello.incarnation < known:
-            log.warning("%s fenced a connection of %s, which is older than the last one", self.id, peer)
+            self._note(EventKind.FENCED, peer, _fencing(peer), connection.peer_address)
             connection.close(CloseCode.FENCED, _fencing(peer), known)
             return
         if known and hello.incarnation > known:
+            if line.connection is not None:
+                self._note(EventKind.FENCED, peer, _fencing(peer))
             line.close(CloseCode.FENCED, _fencing(peer), hello.incarnation)
         line.clear()
         line.use(connection)
@@ -344,9 +436,13 @@ class BrokerServer:
     def admit_client(self, connection: Connection, opening: Opening, hello: Hello) -> None:
         """Admit a client: one that comes back goes on where it was, any other begins a session."""
         before = self.node.client_named(opening.sender)
+        if before is None and not Limit.CLIENTS.allows(self.overlay.limits, len(self.node.clients)):
+            self.refuse_beyond(connection, Limit.CLIENTS, client=opening.sender)
+            return
         client = self.node.admit(opening.sender, opening.overflow, hello, self.now_ms())
         if client is None:
-            connection.close(CloseCode.NAME_TAKEN, f"another client of {self.id} is called {opening.sender}")
+            reason = f"another client of {self.id} is called {opening.sender}"
+            self.refuse(connection, CloseCode.NAME_TAKEN, reason, client=opening.sender)
             return
         line = self.client_lines.get(client)
         if line is None:
@@ -354,10 +450,16 @@ class BrokerServer:
         if before is not None and before != client:
             self.client_lines.pop(before, None)
         line.use(connection)
+        self._note(EventKind.CONNECTED, client, "", level=logging.INFO)
         self.carry_out()
 
-    def lost_connection(self, peer: Peer, reason: PeerError | None) -> None:
+    def lost_connection(self, peer: Peer, reason: PeerError | None, address: str = "") -> None:
         """Handle the end of a connection: dial again, or let the grace period of a client begin."""
+        if not self._is_over:
+            self._note_lost(peer, reason, address)
+        self._connection_ended(peer, reason)
+
+    def _connection_ended(self, peer: Peer, reason: PeerError | None) -> None:
         code = reason.code if isinstance(reason, ClosedByPeer) else ""
         if isinstance(peer, ClientId):
             self.client_lines.pop(peer, None)
@@ -366,9 +468,6 @@ class BrokerServer:
             return
         self.lines[peer].clear()
         self.node.disconnect(peer, self.now_ms(), has_left=code == CloseCode.SHUTDOWN)
-        if reason is not None:
-            level = logging.INFO if code in (CloseCode.SHUTDOWN, CloseCode.REPLACED) else logging.WARNING
-            log.log(level, "%s lost its connection with %s: %s", self.id, peer, reason)
         if isinstance(reason, ClosedByPeer) and code == CloseCode.FENCED:
             self._on_fenced(reason)
         if peer in self._gone:
@@ -379,10 +478,11 @@ class BrokerServer:
         """Stop, since a newer broker has this name; or, just after the start, become the newer one."""
         if self._loop.time() - self._started_s > STARTING_S:
             self.fenced = f"{self.id} is fenced: {reason.reason}"
-            log.error("%s", self.fenced)
+            self.events.note(EventKind.FENCED, str(self.id), logging.ERROR, reason=self.fenced)
             self.kill()
             return
-        log.warning("%s starts as a newer incarnation than %d, which was seen before", self.id, reason.incarnation)
+        again = f"{self.id} starts as a newer incarnation than {reason.incarnation}, which was seen before"
+        self.events.note(EventKind.FENCED, str(self.id), reason=again)
         self.node = self._make_node(max(reason.incarnation, self.incarnation) + 1)
         for line in (*self.lines.values(), *self.client_lines.values()):
             line.close(CloseCode.SHUTDOWN, f"{self.id} starts again")
@@ -398,7 +498,7 @@ class BrokerServer:
             self._failures[peer] = problem
             is_starting = self._loop.time() - self._started_s < STARTING_S
             level = logging.INFO if is_starting else logging.WARNING
-            log.log(level, "%s cannot reach %s at %s: %s", self.id, peer, address, problem)
+            self._note(EventKind.UNREACHABLE, peer, problem, str(address), level=level)
 
     async def _keep_dialling(self, peer: BrokerId, address: Address) -> None:
         """Keep a connection with a neighbour whenever that is possible."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from octopia.addresses import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError
@@ -52,16 +52,19 @@ class Connection(asyncio.Protocol):
         self._reason: PeerError | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
+        self._peer_name: tuple[Any, ...] = ()
 
     # For owners.
 
     @property
     def peer_address(self) -> str:
         """The address of the peer, for people."""
-        if self._transport is None:
-            return "nowhere"
-        address = self._transport.get_extra_info("peername")
-        return str(Address(*address[:2])) if address else "somewhere"
+        return str(Address(*self._peer_name[:2])) if self._peer_name else "unknown"
+
+    @property
+    def peer_host(self) -> str:
+        """The address of the peer's machine."""
+        return str(self._peer_name[0]) if self._peer_name else "unknown"
 
     @property
     def is_from_here(self) -> bool:
@@ -131,6 +134,7 @@ class Connection(asyncio.Protocol):
         """Start the connection."""
         stream = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self._transport = stream
+        self._peer_name = stream.get_extra_info("peername") or ()
         if self.is_closing:
             stream.abort()
             return

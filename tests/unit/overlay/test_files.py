@@ -1,3 +1,4 @@
+import dataclasses
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from octopia.overlay.files import (
     read_overlay,
     read_routing,
 )
-from octopia.settings import Algorithm, RoutingSettings
+from octopia.settings import Algorithm, Limit, ResourceLimits, RoutingSettings
 from octopia.tomlfile import Table, read_toml
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "overlay-files.md"
@@ -48,6 +49,13 @@ def test_the_documented_file(tmp_path: Path):
         (broker("a.1"), broker("b.1")): LinkShape(rate=None, delay_ms=20.0),
     }
     assert overlay.routing == RoutingSettings(Algorithm.DYNAMIC, 10.0, 50.0)
+
+
+def test_limits_are_read_and_the_others_keep_their_defaults(tmp_path: Path):
+    assert load(tmp_path, BASE).limits == ResourceLimits()
+    limits = load(tmp_path, BASE + "[limits]\nclients = 5\nbytes_per_second_per_client = 1e6").limits
+    assert limits == ResourceLimits(clients=5, bytes_per_second_per_client=1e6)
+    assert [each.value for each in Limit] == [field.name for field in dataclasses.fields(ResourceLimits)]
 
 
 def test_the_smallest_documented_file(tmp_path: Path):
@@ -200,6 +208,9 @@ def test_read_broker_names_the_place():
         (BASE + "[routing]\ntau = 0", InvalidFile, "[routing]: expected tau to be a finite number above 0, got 0"),
         (BASE + "[routing]\nwindow_ms = -5", InvalidFile, "expected window_ms to be a finite number above 0"),
         (BASE + '[routing]\nconfirmations = "yes"', InvalidFile, "expected confirmations to be true or false"),
+        (BASE + "[limits]\nclients = -1", InvalidFile, "expected clients to be an integer of at least 0, got -1"),
+        (BASE + "[limits]\nclients = 1.5", InvalidFile, "expected clients to be an integer of at least 0"),
+        (BASE + "[limits]\nclient = 1", InvalidFile, '(did you mean "clients"?)'),
         (BASE + "[routing]\nwindow = 5", InvalidFile, '(did you mean "window_ms"?)'),
     ],
 )
