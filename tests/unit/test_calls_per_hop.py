@@ -21,7 +21,7 @@ from octopia.protocol.messages import Publish, Subscribe
 from octopia.wire import Reader, encode
 
 BATCH = 64
-CALLS_MAX = 50
+CALLS_MAX = 55
 """The Python functions, properties among them, that run for a publication at a broker that passes it on."""
 
 SCOT = Scot(parse_tree("path:3"), 1)

@@ -22,12 +22,19 @@ def rig_with_rate(publications_per_second: float) -> Rig:
     return rig
 
 
+def publish(rig: Rig, name: str, *numbers: int) -> list[LimitReached]:
+    """Let a client publish one by one, as its credit allows, and return the limits that it reached."""
+    reached = []
+    for number in numbers:
+        rig.tell(name, say(number, x=1))
+        reached += rig.carry().limits_reached
+    return reached
+
+
 def test_a_publisher_beyond_its_rate_gets_no_credit_until_it_is_within_it_again():
     rig = rig_with_rate(10.0)
     client = rig.join("P", offer(0, "x > 0"))
-    rig.tell("P", *(say(number, x=1) for number in range(12)))
-    ready = rig.carry()
-    assert list(ready.limits_reached) == [LimitReached(client, Limit.PUBLICATION_RATE)]
+    assert publish(rig, "P", *range(12)) == [LimitReached(client, Limit.PUBLICATION_RATE)]
     rig.settle()
     assert rig.ends["P"].classes == CONTROL_ONLY
     assert rig.node.held_back(Limit.PUBLICATION_RATE) == 1
@@ -48,9 +55,7 @@ def test_a_publisher_beyond_its_rate_gets_no_credit_until_it_is_within_it_again(
 def test_a_pause_is_reported_once_and_what_is_on_its_way_makes_it_longer():
     rig = rig_with_rate(10.0)
     rig.join("P", offer(0, "x > 0"))
-    rig.tell("P", *(say(number, x=1) for number in range(10)))
-    rig.tell("P", *(say(number, x=1) for number in range(10, 20)))
-    assert len(rig.carry().limits_reached) == 1
+    assert len(publish(rig, "P", *range(20))) == 1
     assert [pause.until_ms for pause in rig.node._held_back.values()] == [1_100.0]
 
 
@@ -58,7 +63,7 @@ def test_others_and_control_messages_are_not_held_back():
     rig = rig_with_rate(1.0)
     rig.join("P", offer(0, "x > 0"))
     other = rig.join("Q", offer(0, "x > 0"))
-    rig.tell("P", say(0, x=1), say(1, x=1))
+    publish(rig, "P", 0, 1)
     rig.settle()
     assert rig.node.accepts_data_from(other)
     rig.tell("P", UnsubscribeRequest(7))
