@@ -17,7 +17,7 @@ from octopia.content.limits import (
     FILTER_TOKENS_MAX,
     OPERAND_VALUES_MAX,
 )
-from octopia.errors import BadFrame, FilterTooLarge, InvalidFilter
+from octopia.errors import BadFrame, FilterTooLarge, InvalidFilter, InvalidPublication
 from octopia.protocol import Frame
 from octopia.protocol.messages import SubscribeRequest
 from octopia.wire import Reader, encode
@@ -153,3 +153,13 @@ def test_the_limits_hold_for_filters_that_programs_build():
     interest = parse_filter(" OR ".join(f"x LIKE '%{number:03}%'" for number in range(20)))
     with pytest.raises(FilterTooLarge, match="got 909 µs for 40 predicates"):
         Disjunction(interest.filters * 2)
+
+
+def test_forty_eight_searches_of_a_long_string_are_refused_on_both_sides():
+    for pattern in ("%a_b%", "%ab%"):
+        with pytest.raises(FilterTooLarge, match=r"got \d+ µs for 48 predicates"):
+            parse_filter(" AND ".join([f"x LIKE '{pattern}'", *(f"x{each} LIKE '{pattern}'" for each in range(47))]))
+    with pytest.raises(InvalidPublication, match="at most 8192 characters for the attribute x, got 255000"):
+        Publication({"x": "a" * 255_000})
+    anchored = parse_filter(" AND ".join(f"x{each} LIKE 'a_b%'" for each in range(48)))
+    assert anchored.cost_us < 60

@@ -26,8 +26,10 @@ from octopia.content.limits import (
 from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
 from octopia.content.publications import Publication
-from octopia.content.values import Value, shorten
+from octopia.content.values import Value
 from octopia.errors import FilterTooLarge
+
+_PART_LENGTH_MAX = 60
 
 
 class Filter(msgspec.Struct, frozen=True, dict=True, weakref=True, cache_hash=True):
@@ -156,11 +158,13 @@ def check_cost(predicates: Sequence[Predicate]) -> None:
 
 
 def _explain_cost(total: float, predicates: Sequence[Predicate]) -> str:
+    from octopia.content.formatting import show_expression  # Formatting is built on this module.
+
     most, worst = max(((cost_us((each,)), each) for each in predicates), key=operator.itemgetter(0))
-    part = f"{worst.attribute} {worst.operator.value.upper()} {shorten(worst.operand)}"
+    part = show_expression(worst)
     return (
         f"expected a filter that takes at most {FILTER_COST_US_MAX} µs on any publication, got {total:.0f} µs for "
-        f"{len(predicates)} predicates of the normal form, {most:.1f} µs of it for {part}: "
+        f"{len(predicates)} predicates of the normal form, {most:.1f} µs of it for {part[:_PART_LENGTH_MAX]}: "
         "split the filter, let patterns begin without %, or remove _ from patterns that begin with %"
     )
 
