@@ -29,6 +29,7 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
+	$(BIN)/python benchmarks/filters.py
 	$(BIN)/python benchmarks/subscribing.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/client.py

@@ -68,7 +68,7 @@ class InvalidFilter(UsageError):
 
 
 class FilterTooLarge(InvalidFilter):
-    """A filter beyond the limits on text, tokens, depth, disjuncts or predicates."""
+    """A filter beyond the limits on its text, its size or the time of a match."""
 
 
 class InvalidPublication(UsageError):

@@ -141,6 +141,7 @@ def test_the_header_and_the_content_of_a_publication_are_checked(data: bytes, ex
         (b"\xdf\xff\xff\xff\xff\xa1x\x01", "Expected `object` of length <= 64"),
         (pack({"": 1}), "Expected `str` of length >= 1"),
         (pack({"é" * 256: 1}), "Expected `str` of length <= 255"),
+        (pack({"x": "é" * 8193}), "Expected `str` of length <= 8192"),
         (pack({1: 1}), "Expected `str`, got `int`"),
         (pack({"x": None}), "got `None`"),
         (pack({"x": [1]}), "got `array`"),
@@ -219,6 +220,8 @@ def condition(attribute: Any, operator: Any, operand: Any = None) -> dict[str, A
 @cases(
     "data",
     [
+        (subscribe(*[{}] * 100_000), "Expected `array` of length <= 256"),
+        (subscribe(condition("x", "in", [1] * 100_000)), "Expected `array` of length <= 256"),
         (subscribe(*[{}] * 65), "expected at most 64 filters in the normal form, got 65"),
         (
             subscribe({"predicates": condition("x", "=", 1)["predicates"] * 65}),
@@ -226,6 +229,14 @@ def condition(attribute: Any, operator: Any, operand: Any = None) -> dict[str, A
         ),
         (subscribe(condition("x" * 256, "=", 1)), "expected an attribute name of 1 to 255 characters, got 256"),
         (subscribe(condition("", "=", 1)), "expected an attribute name of 1 to 255 characters, got 0"),
+        (subscribe(condition("x", "=", "é" * 4097)), "expected at most 4096 characters in x =, got 4097"),
+        (subscribe(condition("x", "between", ["", "a" * 4097])), "at most 4096 characters in x BETWEEN, got 4097"),
+        (subscribe(condition("x", "in", [1] * 101)), "expected at most 100 values in x IN, got 101"),
+        (subscribe(condition("x", "not in", ["a" * 4097])), "at most 4096 characters in x NOT IN, got 4097"),
+        (subscribe(condition("x", "contains", "a" * 257)), "expected at most 256 characters in x CONTAINS, got 257"),
+        (subscribe(condition("x", "like", "a_" * 129)), "expected at most 256 characters in x LIKE, got 258"),
+        (subscribe(*[condition("x", "=", "a" * 1024)] * 64), "at most 65536 characters of names and values in the"),
+        (subscribe(*[condition("x", "contains", "ab")] * 23), "takes at most 500 µs on any publication, got"),
         (subscribe(condition("x", "=", math.nan)), "expected a number, got NaN in x ="),
         (subscribe(condition("x", "=", 2**63)), "expected a signed 64-bit integer"),
         (subscribe(condition("x", "=")), "expected a plain int, float, str or bool, got NoneType in x ="),

@@ -171,7 +171,7 @@ def _texts_contradict(predicates: Sequence[Predicate], span: _Span) -> bool:
     return (
         any(span.lies_within(_prefix_span(each)) for each in _operands(predicates, Operator.NOT_PREFIX))
         or any(held.endswith(each) for each in _operands(predicates, Operator.NOT_SUFFIX) for held in suffixes)
-        or any(each in held for each in _operands(predicates, Operator.NOT_CONTAINS) for held in parts)
+        or any(not each.test(held) for each in predicates if each.operator is Operator.NOT_CONTAINS for held in parts)
         or any(each in patterns for each in _operands(predicates, Operator.NOT_LIKE))
         or any(not (one.endswith(other) or other.endswith(one)) for one in suffixes for other in suffixes)
     )

@@ -8,28 +8,46 @@ whether they come from a text or over the wire.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from octopia.content.limits import DISJUNCTION_FILTERS_MAX, FILTER_PREDICATES_MAX
+from octopia.content.costs import cost_us, length_of
+from octopia.content.limits import (
+    DECODED_ITEMS_MAX,
+    DISJUNCTION_FILTERS_MAX,
+    FILTER_COST_US_MAX,
+    FILTER_LENGTH_MAX,
+    FILTER_PREDICATES_MAX,
+)
 from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
 from octopia.content.publications import Publication
 from octopia.content.values import Value
 from octopia.errors import FilterTooLarge
 
+_PART_LENGTH_MAX = 60
 
-class Filter(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
+
+class Filter(msgspec.Struct, frozen=True, dict=True, weakref=True, cache_hash=True):
     """A conjunction of predicates; with none it matches every publication.
 
     The struct has a ``__dict__`` for cached properties; it is neither encoded nor pickled.
     """
 
-    predicates: tuple[Predicate, ...] = ()
+    predicates: Annotated[tuple[Predicate, ...], Meta(max_length=DECODED_ITEMS_MAX)] = ()
 
     def __post_init__(self) -> None:
         check_predicate_count(len(self.predicates))
+        check_cost(self.predicates)
+
+    @property
+    def cost_us(self) -> float:
+        """The time of one evaluation on the worst publication, in microseconds."""
+        return cost_us(self.predicates)
 
     @functools.cached_property
     def tests(self) -> tuple[tuple[str, Test], ...]:
@@ -74,10 +92,18 @@ class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
         str(wanted)  # "symbol = 'IBM' AND price > 100"
     """
 
-    filters: tuple[Filter, ...] = ()
+    filters: Annotated[tuple[Filter, ...], Meta(max_length=DECODED_ITEMS_MAX)] = ()
 
     def __post_init__(self) -> None:
         check_filter_count(len(self.filters))
+        # Each filter alone has been checked.
+        if len(self.filters) > 1:
+            check_cost([each for one in self.filters for each in one.predicates])
+
+    @property
+    def cost_us(self) -> float:
+        """The time of one evaluation on the worst publication, in microseconds."""
+        return sum(each.cost_us for each in self.filters)
 
     @classmethod
     def parse(cls, text: str) -> Disjunction:
@@ -116,6 +142,31 @@ def check_filter_count(count: int) -> None:
     """Raise ``FilterTooLarge`` for more filters than one disjunction may have."""
     if count > DISJUNCTION_FILTERS_MAX:
         raise FilterTooLarge(f"expected at most {DISJUNCTION_FILTERS_MAX} filters in the normal form, got {count}")
+
+
+def check_cost(predicates: Sequence[Predicate]) -> None:
+    """Raise ``FilterTooLarge`` for all predicates of a normal form that together take too much memory or time."""
+    length = length_of(predicates)
+    if length > FILTER_LENGTH_MAX:
+        raise FilterTooLarge(
+            f"expected at most {FILTER_LENGTH_MAX} characters of names and values in the normal form, got {length}: "
+            "shorten the values or split the filter"
+        )
+    total = cost_us(predicates)
+    if total > FILTER_COST_US_MAX:
+        raise FilterTooLarge(_explain_cost(total, predicates))
+
+
+def _explain_cost(total: float, predicates: Sequence[Predicate]) -> str:
+    from octopia.content.formatting import show_expression  # Formatting is built on this module.
+
+    most, worst = max(((cost_us((each,)), each) for each in predicates), key=operator.itemgetter(0))
+    part = show_expression(worst)
+    return (
+        f"expected a filter that takes at most {FILTER_COST_US_MAX} µs on any publication, got {total:.0f} µs for "
+        f"{len(predicates)} predicates of the normal form, {most:.1f} µs of it for {part[:_PART_LENGTH_MAX]}: "
+        "split the filter, let patterns begin without %, or remove _ from patterns that begin with %"
+    )
 
 
 def group_by_attribute(predicates: Iterable[Predicate]) -> dict[str, tuple[Predicate, ...]]:

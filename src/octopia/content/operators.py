@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from octopia.content.patterns import compile_pattern
+from octopia.content.patterns import compile_pattern, compile_substring
 from octopia.content.values import Value, ValueType, value_type
 
 Test: TypeAlias = Callable[[Value | None], bool | None]
@@ -92,7 +92,7 @@ def suffix(text: str) -> Test:
 
 def contains(text: str) -> Test:
     """Test for a string with the text in it."""
-    return _typed(text, lambda value: text in value)
+    return _typed(text, compile_substring(text))
 
 
 def like(pattern: str) -> Test:
@@ -112,7 +112,7 @@ def not_suffix(text: str) -> Test:
 
 def not_contains(text: str) -> Test:
     """Test for a string without the text in it."""
-    return _typed(text, lambda value: text not in value)
+    return _negated(contains(text))
 
 
 def not_like(pattern: str) -> Test:

@@ -6,22 +6,34 @@ backslash itself, and has no two ``%`` in a row.
 
 Matching never backtracks. The pattern is split at each ``%`` into segments. The first and the last are anchored; each
 segment between them is searched for from the end of the one before it, which is correct because segments have a fixed
-length. A segment without inner ``_`` is found by ``str.find``. One with inner ``_`` is found by the shift-and
-algorithm, which keeps one bit per character of the segment in an integer and takes one step per character of the text.
+length. So a pattern reads each character of a text once, at the rate of its most expensive segment:
+
+- A segment without inner ``_`` takes constant time per character. ``str.find`` is fastest on short texts, but on some
+  texts it compares the whole segment at every position. Long texts are searched by ``re``, which uses the algorithm of
+  Knuth, Morris and Pratt for literals.
+- A segment with inner ``_`` is searched by ``re``, which may compare the whole segment at every position.
+
+``nanoseconds_per_character`` states the rate, from which ``octopia.content.costs`` computes the worst case. A compiled
+pattern takes memory in proportion to its length, and is kept as long as a predicate uses it.
 """
 
 from __future__ import annotations
 
 import enum
-import functools
+import re
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from octopia.errors import InvalidFilter
 
 ESCAPE = "\\"
 """The escape character of canonical patterns."""
+
+_ESCAPED = re.compile(r"\\[\\%_]")
+
+_NAIVE_COMPARISONS_MAX = 1 << 15
+"""The number of comparisons, length of the segment times length of the text, up to which ``str.find`` is used."""
 
 
 class Wildcard(enum.Enum):
@@ -71,20 +83,56 @@ def write_pattern(pieces: Sequence[Piece], escape: str = ESCAPE) -> str:
     )
 
 
+def is_canonical(pattern: str) -> bool:
+    """Return whether ``write_pattern`` could have written this pattern."""
+    shape = mask_escapes(pattern)
+    return ESCAPE not in shape and "%%" not in shape
+
+
+def mask_escapes(pattern: str) -> str:
+    """Return a canonical pattern with an ordinary character in place of each escaped one."""
+    return _ESCAPED.sub("x", pattern)
+
+
+def has_inner_wildcard(pattern: str) -> bool:
+    """Return whether a canonical pattern has a wildcard other than a % at its beginning or end."""
+    inner = mask_escapes(pattern).strip("%")
+    return "%" in inner or "_" in inner
+
+
+def searched_cores(pattern: str) -> list[str]:
+    """Return the cores of the segments of a canonical pattern that are not anchored, with their escapes masked."""
+    return [segment.strip("_") for segment in mask_escapes(pattern).split("%")[1:-1]]
+
+
+def nanoseconds_per_character(core: str) -> float:
+    """Return the time per character to search a text for the core of a segment, in the worst case."""
+    return 4.0 + 1.7 * len(core) if "_" in core else 2.7
+
+
 def literal_head(pattern: str) -> str:
     """Return the literal prefix of a canonical pattern."""
     head: list[str] = []
-    for piece in read_pattern(pattern, ESCAPE):
+    for piece in _read_pieces(pattern, ESCAPE):
         if isinstance(piece, Wildcard):
             break
         head.append(piece)
     return "".join(head)
 
 
-@functools.lru_cache(maxsize=4096)
+_compiled: weakref.WeakValueDictionary[str, Callable[[str], bool]] = weakref.WeakValueDictionary()
+
+
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Return a function that matches a text against a canonical pattern, in time linear in the text."""
-    first, *rest = _segments(read_pattern(pattern, ESCAPE))
+    """Return a function that matches a text against a canonical pattern; equal patterns share it while it is used."""
+    matches = _compiled.get(pattern)
+    if matches is None:
+        matches = _compiled[pattern] = _compile(_split(pattern))
+    return matches
+
+
+def _compile(segments: list[_Segment]) -> Callable[[str], bool]:
+    first, *rest = segments
     if not rest:
         return lambda text: len(text) == first.length and first.stands_at(text, 0)
     *middle, last = rest
@@ -104,69 +152,65 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
-def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
-    """Split the pieces at each %; a pattern without % is a single segment."""
-    segments: list[list[str | None]] = [[]]
-    for piece in pieces:
+def compile_substring(part: str) -> Callable[[str], bool]:
+    """Return a function that finds a substring in a text, in time linear in the text."""
+    segment = _Segment(part)
+    naive_length_max = segment.naive_length_max
+    return lambda text: part in text if len(text) <= naive_length_max else segment.find_end(text, 0, len(text)) >= 0
+
+
+def _split(pattern: str) -> list[_Segment]:
+    """Split a canonical pattern at each %; a pattern without % is a single segment."""
+    segments: list[list[Piece]] = [[]]
+    for piece in read_pattern(pattern, ESCAPE):
         if piece is Wildcard.ANY:
             segments.append([])
         else:
-            segments[-1].append(None if isinstance(piece, Wildcard) else piece)
-    return [_Segment.of(each) for each in segments]
+            segments[-1].append(piece)
+    return [_Segment(each) for each in segments]
 
 
-@dataclass(frozen=True, slots=True)
 class _Segment:
     """A part of a pattern without %: ``skip`` times _, then the core, then _ up to ``length``.
 
-    ``core`` begins and ends with a literal; ``None`` in it stands for _. ``literal`` is the core as text if it has no
-    _, else empty.
+    The core begins and ends with a literal character. ``literal`` is the core as text if it has no _, else empty. Texts
+    of up to ``naive_length_max`` characters are searched by ``str.find``.
     """
 
-    length: int
-    skip: int
-    core: tuple[str | None, ...]
-    literal: str
-    masks: dict[str, int]
-    any_mask: int
+    __slots__ = ("_core", "_expression", "length", "literal", "naive_length_max", "skip")
 
-    @classmethod
-    def of(cls, characters: Sequence[str | None]) -> _Segment:
-        literals = [index for index, each in enumerate(characters) if each is not None]
-        skip = literals[0] if literals else len(characters)
-        core = tuple(characters[skip : literals[-1] + 1]) if literals else ()
-        known = [each for each in core if each is not None]
-        any_mask = sum(1 << index for index, each in enumerate(core) if each is None)
-        masks: dict[str, int] = {}
-        for index, each in enumerate(core):
-            if each is not None:
-                masks[each] = masks.get(each, any_mask) | 1 << index
-        return cls(len(characters), skip, core, "".join(known) if len(known) == len(core) else "", masks, any_mask)
+    def __init__(self, pieces: Sequence[Piece]):
+        literals = [index for index, each in enumerate(pieces) if not isinstance(each, Wildcard)]
+        self.length = len(pieces)
+        self.skip = literals[0] if literals else len(pieces)
+        self._core = pieces[self.skip : literals[-1] + 1] if literals else ()
+        self.literal = write_pattern(self._core, escape="") if len(literals) == len(self._core) else ""
+        self.naive_length_max = _NAIVE_COMPARISONS_MAX // len(self.literal) if self.literal else -1
+        self._expression: re.Pattern[str] | None = None
 
     def stands_at(self, text: str, position: int) -> bool:
         """Return whether the segment matches at this position; the text must be long enough."""
         start = position + self.skip
-        if self.literal:
+        if self.literal or not self._core:
             return text.startswith(self.literal, start)
-        return all(each is None or each == text[start + index] for index, each in enumerate(self.core))
+        return self._compiled().match(text, start) is not None
 
     def find_end(self, text: str, start: int, end: int) -> int:
         """Return the end of the leftmost occurrence within [start, end), or -1."""
-        tail = self.length - self.skip - len(self.core)
-        begin, stop = start + self.skip, end - tail
-        if not self.core:
-            return begin if begin <= stop else -1
-        if self.literal:
-            found = text.find(self.literal, begin, stop) if begin <= stop else -1
-            return -1 if found < 0 else found + len(self.literal) + tail
-        core_end = self._shift_and(text, begin, stop)
-        return -1 if core_end < 0 else core_end + tail
+        begin = start + self.skip
+        stop = end - (self.length - self.skip - len(self._core))
+        if begin > stop:
+            return -1
+        if stop - begin <= self.naive_length_max or not self._core:
+            found = text.find(self.literal, begin, stop)
+        else:
+            match = self._compiled().search(text, begin, stop)
+            found = -1 if match is None else match.start()
+        return -1 if found < 0 else found - self.skip + self.length
 
-    def _shift_and(self, text: str, begin: int, stop: int) -> int:
-        state, last_bit = 0, 1 << len(self.core) - 1
-        masks, any_mask = self.masks, self.any_mask
-        for position in range(begin, stop):
-            state = (state << 1 | 1) & masks.get(text[position], any_mask)
-            if state & last_bit:
-                return position + 1
-        return -1
+    def _compiled(self) -> re.Pattern[str]:
+        """Return the core as a regular expression, compiled when it is first needed."""
+        if self._expression is None:
+            core = ("." if isinstance(each, Wildcard) else re.escape(each) for each in self._core)
+            self._expression = re.compile("".join(core), re.DOTALL)
+        return self._expression

@@ -11,14 +11,23 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from octopia.content import operators
-from octopia.content.patterns import ESCAPE, Wildcard, read_pattern, write_pattern
+from octopia.content.limits import DECODED_ITEMS_MAX, OPERAND_LENGTH_MAX, OPERAND_VALUES_MAX, PATTERN_LENGTH_MAX
+from octopia.content.patterns import (
+    ESCAPE,
+    Wildcard,
+    has_inner_wildcard,
+    is_canonical,
+    read_pattern,
+    write_pattern,
+)
 from octopia.content.values import Value, ValueType, check_name, check_value, same_value, shorten, value_type
-from octopia.errors import InvalidFilter
+from octopia.errors import FilterTooLarge, InvalidFilter
 
 
 class Operator(enum.Enum):
@@ -45,7 +54,8 @@ class Operator(enum.Enum):
     ABSENT = "absent"
 
 
-Operand: TypeAlias = int | float | str | bool | tuple[int | float | str | bool, ...] | None
+_Elements: TypeAlias = Annotated[tuple[int | float | str | bool, ...], Meta(max_length=DECODED_ITEMS_MAX)]
+Operand: TypeAlias = int | float | str | bool | _Elements | None
 """A value; two bounds for BETWEEN; elements for IN; a canonical pattern for LIKE; nothing for EXISTS and ABSENT."""
 
 
@@ -86,6 +96,12 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The types of value that can satisfy the predicate."""
         return _value_types(self)
 
+    @functools.cached_property
+    def text_set(self) -> frozenset[str] | None:
+        """The values, if all of them are strings; else None."""
+        texts = [each for each in values_of(self) if isinstance(each, str)]
+        return frozenset(texts) if len(texts) == len(values_of(self)) else None
+
     def evaluate(self, attributes: Mapping[str, Value]) -> bool | None:
         """Return whether the predicate is true of a publication's attributes; None is unknown."""
         return self.test(attributes.get(self.attribute))
@@ -115,6 +131,14 @@ def negate(predicate: Predicate) -> tuple[Predicate, ...]:
         low, high = bounds(predicate)
         return Predicate(attribute, Operator.LT, low), Predicate(attribute, Operator.GT, high)
     return (Predicate(attribute, _NEGATIONS[predicate.operator], operand),)
+
+
+def values_of(predicate: Predicate) -> tuple[Value, ...]:
+    """Return the values of an operand of any kind."""
+    operand = predicate.operand
+    if operand is None:
+        return ()
+    return operand if isinstance(operand, tuple) else (operand,)
 
 
 def elements(predicate: Predicate) -> tuple[Value, ...]:
@@ -172,7 +196,18 @@ def _value_types(predicate: Predicate) -> tuple[ValueType, ...]:
 
 
 def _check_any_value(predicate: Predicate) -> None:
-    check_value(predicate.operand, f"in {_place(predicate)}", InvalidFilter)
+    _check_operand(predicate, predicate.operand)
+
+
+def _check_operand(predicate: Predicate, value: object) -> None:
+    if type(value) is str:
+        _check_length(predicate, value, OPERAND_LENGTH_MAX)
+    check_value(value, f"in {_place(predicate)}", InvalidFilter)
+
+
+def _check_length(predicate: Predicate, text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise FilterTooLarge(f"expected at most {limit} characters in {_place(predicate)}, got {len(text)}")
 
 
 def _check_ordered_value(predicate: Predicate) -> None:
@@ -194,8 +229,12 @@ def _check_elements(predicate: Predicate) -> None:
     if type(predicate.operand) is not tuple or not predicate.operand:
         kind = "an empty tuple" if predicate.operand == () else type(predicate.operand).__qualname__
         raise InvalidFilter(f"expected a tuple of values in {_place(predicate)}, got {kind}")
+    if len(predicate.operand) > OPERAND_VALUES_MAX:
+        raise FilterTooLarge(
+            f"expected at most {OPERAND_VALUES_MAX} values in {_place(predicate)}, got {len(predicate.operand)}"
+        )
     for each in predicate.operand:
-        check_value(each, f"in {_place(predicate)}", InvalidFilter)
+        _check_operand(predicate, each)
 
 
 def _check_text(predicate: Predicate) -> None:
@@ -210,19 +249,26 @@ def _check_some_text(predicate: Predicate) -> None:
         raise InvalidFilter(f"expected a non-empty string in {_place(predicate)} (PREFIX '' is any string), got ''")
 
 
+def _check_substring(predicate: Predicate) -> None:
+    _check_some_text(predicate)
+    _check_length(predicate, str(predicate.operand), PATTERN_LENGTH_MAX)
+
+
 def _check_pattern(predicate: Predicate) -> None:
     _check_text(predicate)
+    _check_length(predicate, str(predicate.operand), PATTERN_LENGTH_MAX)
+    if is_canonical(str(predicate.operand)) and has_inner_wildcard(str(predicate.operand)):
+        return
     operator, operand = _classify(str(predicate.operand), ESCAPE)
     if operator is not Operator.LIKE:
         raise InvalidFilter(
             f"expected a pattern with inner wildcards in {_place(predicate)}, "
             f"got one that is equivalent to {operator.name} {shorten(operand)}"
         )
-    if operand != predicate.operand:
-        raise InvalidFilter(
-            f"expected the canonical pattern {shorten(operand)} in {_place(predicate)} (use like()), "
-            f"got {shorten(predicate.operand)}"
-        )
+    raise InvalidFilter(
+        f"expected the canonical pattern {shorten(operand)} in {_place(predicate)} (use like()), "
+        f"got {shorten(predicate.operand)}"
+    )
 
 
 def _check_nothing(predicate: Predicate) -> None:
@@ -267,8 +313,8 @@ _CHECKS: dict[Operator, Callable[[Predicate], None]] = {
     Operator.NOT_PREFIX: _check_text,
     Operator.SUFFIX: _check_some_text,
     Operator.NOT_SUFFIX: _check_some_text,
-    Operator.CONTAINS: _check_some_text,
-    Operator.NOT_CONTAINS: _check_some_text,
+    Operator.CONTAINS: _check_substring,
+    Operator.NOT_CONTAINS: _check_substring,
     Operator.LIKE: _check_pattern,
     Operator.NOT_LIKE: _check_pattern,
     Operator.EXISTS: _check_nothing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from octopia.content.limits import PUBLICATION_ATTRIBUTES_MAX, PUBLICATION_PAYLOAD_BYTES_MAX
+from octopia.content.limits import PUBLICATION_ATTRIBUTES_MAX, PUBLICATION_PAYLOAD_BYTES_MAX, STRING_LENGTH_MAX
 from octopia.content.values import Value, check_name, check_value, same_value, shorten
 from octopia.errors import InvalidPublication
 
@@ -108,6 +108,11 @@ def _checked_attributes(attributes: Mapping[str, Value]) -> dict[str, Value]:
     for name, value in copied.items():
         check_name(name, "in a publication", InvalidPublication)
         check_value(value, f"for the attribute {name}", InvalidPublication)
+        if type(value) is str and len(value) > STRING_LENGTH_MAX:
+            raise InvalidPublication(
+                f"expected a string of at most {STRING_LENGTH_MAX} characters for the attribute {name}, "
+                f"got {len(value)}: longer texts belong in the payload"
+            )
     return copied
 
 

@@ -13,7 +13,6 @@ no may be wrong, a yes is always right.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ from octopia.content.domains import implied, satisfiable
 from octopia.content.filters import Disjunction, Filter
 from octopia.content.formatting import show_expression
 from octopia.content.literals import format_name, show_value
-from octopia.content.predicates import Operator, Predicate, bounds, elements
+from octopia.content.predicates import Operator, Predicate, bounds
 from octopia.content.publications import Publication
 from octopia.content.values import Value, value_type
 
@@ -128,16 +127,9 @@ def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
             return False
         return bool(low <= high and low2 <= high2 and low <= high2 and low2 <= high)
     if one.operator is Operator.IN and other.operator is Operator.IN:
-        texts, texts2 = _texts(elements(one)), _texts(elements(other))
+        texts, texts2 = one.text_set, other.text_set
         return None if texts is None or texts2 is None else not texts.isdisjoint(texts2)
     return None
-
-
-@functools.lru_cache(maxsize=4096)
-def _texts(listed: tuple[Value, ...]) -> frozenset[str] | None:
-    """Return the elements of IN if all of them are strings."""
-    texts = [each for each in listed if isinstance(each, str)]
-    return frozenset(texts) if len(texts) == len(listed) else None
 
 
 def _impossible(narrow: Filter) -> bool:

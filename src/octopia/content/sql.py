@@ -83,7 +83,7 @@ class _Builder:
     def _like(self, name: str, pattern: Token, *escape: Token, negated: bool) -> Predicate:
         text = read_string(pattern)
         if not escape:
-            return like(name, text, negated=negated)
+            return at_token(pattern, lambda: like(name, text, negated=negated))
         character = read_string(escape[0])
         if not character:
             raise refuse_at(escape[0], "expected one character after ESCAPE, got none")

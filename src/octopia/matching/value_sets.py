@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from octopia.content import Filter, Operator, Predicate, Value, ValueType
+from octopia.content.costs import length_of
+from octopia.content.predicates import values_of
 from octopia.matching.layout import ABSENT, NOT_FALSE, NOT_NUMBER, NOT_STRING, NOT_TRUE
 
 _LOWER = (Operator.GT, Operator.GE)
@@ -20,6 +23,8 @@ _UPPER = (Operator.LT, Operator.LE)
 _BEYOND_INTERVALS = (Operator.NE, Operator.IN, Operator.NOT_IN)
 _ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN)
 _FINITE = (Operator.EQ, Operator.IN)
+_CACHED_PREDICATES_MAX = 8
+_CACHED_LENGTH_MAX = 128
 
 
 class ValueSet(NamedTuple):
@@ -75,23 +80,35 @@ class Question(NamedTuple):
     value_sets: dict[str, ValueSet]
 
 
-@functools.lru_cache(maxsize=4096)
+_questions: weakref.WeakKeyDictionary[Filter, Question] = weakref.WeakKeyDictionary()
+
+
 def question_of(asked: Filter) -> Question:
-    """Return a filter as a question; cached, since advertisements are asked about repeatedly."""
-    value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
-    return Question(is_plain(asked.predicates), value_sets)
+    """Return a filter as a question; kept as long as the filter, since advertisements are asked about repeatedly."""
+    question = _questions.get(asked)
+    if question is None:
+        value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
+        question = _questions[asked] = Question(is_plain(asked.predicates), value_sets)
+    return question
 
 
 def value_set_of(predicates: tuple[Predicate, ...]) -> ValueSet:
     """Return the values that satisfy all of some predicates on one attribute."""
     if len(predicates) == 1 and predicates[0].operator in _ORDERED and type(_first(predicates[0])) is not str:
         return _range(predicates[0])
+    if len(predicates) > _CACHED_PREDICATES_MAX or length_of(predicates) > _CACHED_LENGTH_MAX:
+        return _general_value_set(predicates)
+    return _cached_value_set(predicates)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_value_set(predicates: tuple[Predicate, ...]) -> ValueSet:
+    """Return the value set of small predicates, since every broker on a path asks for the same; at most some 4 MB."""
     return _general_value_set(predicates)
 
 
-@functools.lru_cache(maxsize=16_384)
 def _general_value_set(predicates: tuple[Predicate, ...]) -> ValueSet:
-    """Return the value set of predicates of any kind; cached, since every broker on a path asks for the same."""
+    """Return the value set of predicates of any kind."""
     needing = tuple(each for each in predicates if each.operator is not Operator.ABSENT)
     possible = len(needing) == len(predicates)
     low, high = _interval(needing)
@@ -145,7 +162,7 @@ def _texts(predicates: tuple[Predicate, ...]) -> tuple[str, ...] | None:
     """Return the strings that satisfy all predicates, if one of the predicates lists all values that it accepts."""
     for each in predicates:
         if each.operator in _FINITE:
-            listed = [text for text in _elements(each) if isinstance(text, str)]
+            listed = [text for text in values_of(each) if isinstance(text, str)]
             return tuple(dict.fromkeys(text for text in listed if all(other.test(text) for other in predicates)))
     return None
 
@@ -200,15 +217,8 @@ def _is_beyond_all(operator: Operator, bound: float) -> bool:
     return (operator is Operator.GT and bound == math.inf) or (operator is Operator.LT and bound == -math.inf)
 
 
-def _elements(predicate: Predicate) -> tuple[Value, ...]:
-    operand = predicate.operand
-    if operand is None:
-        return ()
-    return operand if isinstance(operand, tuple) else (operand,)
-
-
 def _numbers(predicate: Predicate) -> list[int | float]:
-    return [each for each in _elements(predicate) if not isinstance(each, bool | str)]
+    return [each for each in values_of(predicate) if not isinstance(each, bool | str)]
 
 
 def _at_least(bound: float, *, strict: bool = False) -> float:

@@ -21,6 +21,7 @@ from octopia.content.limits import (
     NAME_LENGTH_MAX,
     PUBLICATION_ATTRIBUTES_MAX,
     PUBLICATION_PAYLOAD_BYTES_MAX,
+    STRING_LENGTH_MAX,
 )
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
@@ -44,8 +45,9 @@ from octopia.wire.format import (
 
 _Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 _Integer: TypeAlias = Annotated[int, Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
+_String: TypeAlias = Annotated[str, Meta(max_length=STRING_LENGTH_MAX)]
 _Attributes: TypeAlias = Annotated[
-    dict[_Name, _Integer | float | str | bool], Meta(min_length=1, max_length=PUBLICATION_ATTRIBUTES_MAX)
+    dict[_Name, _Integer | float | _String | bool], Meta(min_length=1, max_length=PUBLICATION_ATTRIBUTES_MAX)
 ]
 
 _to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode

@@ -48,8 +48,10 @@ def test_bad_publications_never_leave():
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
             with pytest.raises(InvalidPublication, match="NaN"):
                 await client.publish({"x": float("nan")})
+            with pytest.raises(InvalidPublication, match="at most 8192 characters for the attribute x, got 8193"):
+                await client.publish({"x": "é" * 8193})
             with pytest.raises(InvalidPublication, match="when encoded"):
-                await client.publish({"x": "é" * 200_000})
+                await client.publish({f"x{number}": "é" * 8192 for number in range(17)})
             with pytest.raises(UsageError, match="inside the publication"):
                 await client.publish(Publication({"x": 1}), b"hi")
             await client.publish({"x": 1})
