@@ -52,10 +52,7 @@ class Greeter:
         elif opening.role is Role.OPERATOR:
             self._on_operator(connection)
         elif opening.role is Role.CLIENT:
-            if server.node.is_draining and server.node.client_named(opening.sender) is None:
-                connection.close(CloseCode.SHUTDOWN, f"{server.id} is going down")
-            else:
-                connection.send([server.opening_for("")])
+            self._on_client(connection, opening)
         elif opening.fingerprint != server.overlay.scot.fingerprint:
             connection.close(CloseCode.WRONG_OVERLAY, f"{server.id} belongs to another overlay")
         elif (peer := self._neighbour(opening)) is None or not peer < server.id:
@@ -63,6 +60,18 @@ class Greeter:
         else:
             connection.set_limits(BROKER_LIMITS)
             connection.send([server.opening_for(opening.sender)])
+
+    def _on_client(self, connection: Connection, opening: Opening) -> None:
+        """Greet a client. A returning one can always resume its session; others must wait while the broker is busy."""
+        server = self._server
+        if server.node.client_named(opening.sender) is not None:
+            connection.send([server.opening_for("")])
+        elif server.node.is_draining:
+            connection.close(CloseCode.SHUTDOWN, f"{server.id} is going down")
+        elif retry_ms := server.admission.retry_ms():
+            connection.close(CloseCode.BUSY, f"{server.id} is busy; retry in {retry_ms} ms", retry_ms=retry_ms)
+        else:
+            connection.send([server.opening_for("")])
 
     def _on_operator(self, connection: Connection) -> None:
         if not connection.is_from_here:

@@ -21,6 +21,7 @@ from octopia.node import Node, NodeSettings, Ready
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay
 from octopia.protocol import CloseCode, Hello, Item, Opening, Role
+from octopia.runtime.admission import Admission
 from octopia.runtime.greeters import BROKER_LIMITS, CLIENT_LIMITS, Caller, Greeter
 from octopia.runtime.lines import Line, NeighbourLine
 from octopia.transport import Connection
@@ -43,6 +44,8 @@ QUIET_S = 1.0
 STARTING_S = 10.0
 """The age up to which a neighbour that does not answer is no news, and a server that is fenced takes a newer
 incarnation: its clock may have been set back."""
+BACKLOG = 4096
+"""The number of connections that wait to be accepted. Beyond it the kernel drops them, and clients lose seconds."""
 QUEUE_CAPACITY = 4096
 """The number of publications of a class that wait for a neighbour before senders have to wait."""
 
@@ -107,6 +110,7 @@ class BrokerServer:
         self._failures: dict[BrokerId, str] = {}
         self._guests: dict[Connection, None] = {}
         self._is_over = False
+        self.admission = Admission(TICK_S)
         self._ticker: asyncio.TimerHandle | None = None
         self.addresses = dict(overlay.addresses)
         self.address = overlay.addresses[broker]
@@ -132,7 +136,7 @@ class BrokerServer:
         """Begin to accept connections, and return where; port 0 takes any that is free."""
         wanted = address or self.address
         try:
-            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=512)
+            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=BACKLOG)
         except OSError as error:
             raise Unavailable(f"{self.id} cannot listen at {wanted}: {error.strerror or error}") from None
         host, port = self._server.sockets[0].getsockname()[:2]
@@ -280,6 +284,7 @@ class BrokerServer:
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.admission.ticked()
         self.node.wake(self.now_ms())
         self.carry_out()
 
