@@ -144,12 +144,12 @@ async def lines() -> AsyncIterator[str]:
 # The measurement.
 
 
-async def measure(clients: int, processes: int, limit_s: float) -> Measurement:
+async def measure(clients: int, processes: int, limit_s: float, role: str = "broker") -> Measurement:
     """Kill the broker, start another one, and wait until all clients are back."""
     port = free_port()
     workers: list[Worker] = []
     try:
-        broker = await Worker.start("broker", port)
+        broker = await Worker.start(role, port)
         workers.append(broker)
         await broker.hear()
         share = -(-clients // processes)
@@ -161,7 +161,7 @@ async def measure(clients: int, processes: int, limit_s: float) -> Measurement:
             await publisher.advertise("x >= 0")
             begin = time.monotonic()
             await broker.kill()
-            broker = await Worker.start("broker", port)
+            broker = await Worker.start(role, port)
             workers.append(broker)
             await broker.hear()
             listening_s = time.monotonic() - begin
@@ -215,11 +215,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 2_500, 5_000])
     parser.add_argument("--processes", type=int, default=4, help="processes that hold the clients")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds after which the benchmark fails")
+    parser.add_argument("--asyncio", action="store_true", help="run the broker without uvloop")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     try:
         for clients in chosen.clients:
-            result = dataclasses.asdict(asyncio.run(measure(clients, chosen.processes, chosen.limit)))
+            role = "asyncio-broker" if chosen.asyncio else "broker"
+            result = dataclasses.asdict(asyncio.run(measure(clients, chosen.processes, chosen.limit, role)))
             if chosen.json:
                 print(json.dumps(result), flush=True)
             else:
@@ -232,6 +234,8 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     if sys.argv[1:2] == ["broker"]:
         run_loop(run_broker(int(sys.argv[2])))
+    elif sys.argv[1:2] == ["asyncio-broker"]:
+        asyncio.run(run_broker(int(sys.argv[2])))
     elif sys.argv[1:2] == ["clients"]:
         run_loop(run_clients(*map(int, sys.argv[2:])))
     else:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
+import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 
@@ -44,6 +46,8 @@ QUIET_S = 1.0
 STARTING_S = 10.0
 """The age up to which a neighbour that does not answer is no news, and a server that is fenced takes a newer
 incarnation: its clock may have been set back."""
+ACCEPTED_MAX = 64
+"""The number of connections that asyncio accepts in one turn of its loop: with more, those that it has cannot go on."""
 BACKLOG = 4096
 """The number of connections that wait to be accepted. Beyond it the kernel drops them, and clients lose seconds."""
 QUEUE_CAPACITY = 4096
@@ -136,9 +140,12 @@ class BrokerServer:
         """Begin to accept connections, and return where; port 0 takes any that is free."""
         wanted = address or self.address
         try:
-            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=BACKLOG)
+            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=ACCEPTED_MAX)
         except OSError as error:
             raise Unavailable(f"{self.id} cannot listen at {wanted}: {error.strerror or error}") from None
+        for each in self._server.sockets:
+            with socket.socket(fileno=os.dup(each.fileno())) as listener:
+                listener.listen(BACKLOG)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.address = Address(host, port)
         return self.address

@@ -110,9 +110,9 @@ class Connection(asyncio.Protocol):
         self.is_closing = True
         if self._transport is None:
             return
-        if self._transport.can_write_eof():
+        try:
             self._transport.write_eof()
-        else:
+        except (OSError, NotImplementedError):  # The peer is gone, or the transport has no such thing.
             self._transport.close()
         self.opened()
         self._deadline = self._loop.call_later(LINGER_S, self._transport.abort)
