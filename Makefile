@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/congestion.py
+	$(BIN)/python benchmarks/storm.py
 	$(BIN)/python benchmarks/truth.py
 
 soak: $(READY)

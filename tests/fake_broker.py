@@ -171,7 +171,7 @@ class FakeBroker:
     def _on_opening(self, connection: Connection, opening: Opening) -> None:
         self.openings.append(opening)
         if self.refusal is not None:
-            connection.close(self.refusal.code, self.refusal.reason)
+            connection.close(self.refusal.code, self.refusal.reason, retry_ms=self.refusal.retry_ms)
             return
         if not self.greets:
             return

@@ -139,5 +139,6 @@ ITEMS: tuple[WireItem, ...] = (
     Answer({"id": "b.3", "links": {"b.0": {"up": True, "queue": 3}}}),
     Answer(problem="there is no such link"),
     Closing(CloseCode.DONE),
+    Closing(CloseCode.BUSY, "too many at once", retry_ms=1500),
     Closing(CloseCode.BAD_FRAME, "expected something else"),
 )

@@ -114,14 +114,16 @@ class BadFrame(PeerError):
 class ClosedByPeer(PeerError):
     """The peer closed the connection; ``code`` is for programs, ``reason`` for people.
 
-    For a broker that is fenced, ``incarnation`` is that of the newer one.
+    For a broker that is fenced, ``incarnation`` is that of the newer one. A busy broker admits the client again after
+    ``retry_ms``.
     """
 
-    def __init__(self, code: str, reason: str = "", incarnation: int = 0):
+    def __init__(self, code: str, reason: str = "", incarnation: int = 0, retry_ms: int = 0):
         super().__init__(code, reason)
         self.code = code
         self.reason = reason
         self.incarnation = incarnation
+        self.retry_ms = retry_ms
 
     def __str__(self) -> str:
         return f"the other end closed the connection ({self.code}){': ' if self.reason else ''}{self.reason}"

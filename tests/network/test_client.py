@@ -157,3 +157,28 @@ def test_a_client_that_is_too_slow_is_told_what_it_lost() -> None:
             assert told.value.lost >= 51
 
     asyncio.run(play())
+
+
+def test_a_client_that_changes_its_broker_is_given_nothing_twice():
+    """Its new broker still waits for publications that the old one has delivered."""
+
+    async def run() -> None:
+        async with (
+            Overlay.local("path:3", 1) as overlay,
+            overlay.connect("b.0") as publisher,
+            overlay.connect("c.0") as neighbour,
+            octopia.connect([overlay.url("a.0"), overlay.url("c.0")]) as moving,
+        ):
+            await publisher.advertise("x >= 0", ordered=True, timeout=PATIENCE_S)
+            all_of_them = await neighbour.subscribe("x >= 0", timeout=PATIENCE_S)
+            subscription = await moving.subscribe("x >= 0", timeout=PATIENCE_S)
+            overlay.throttle("b.0", "c.0", rate=200)
+            await publisher.publish_many({"x": x} for x in range(200))
+            assert await values(subscription, 200) == list(range(200))
+            overlay.crash("a.0")
+            assert await values(all_of_them, 200) == list(range(200))
+            await publisher.publish({"x": 200})
+            assert await values(subscription, 1) == [200]
+            assert subscription.gaps == 1
+
+    asyncio.run(run())

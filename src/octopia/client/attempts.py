@@ -16,15 +16,35 @@ from octopia.transport.connection import HANDSHAKE_S
 ATTEMPT_S = 3.0
 """The time limit for setting up one connection; then the next address is tried."""
 BACKOFF_FIRST_S = 0.05
-BACKOFF_MAX_S = 5.0
+BACKOFF_FACTOR = 4.0
+BACKOFF_MAX_S = 3.0
 
-_PASSING = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.TIMEOUT, CloseCode.INTERNAL, CloseCode.LIMIT)
+_PASSING = (
+    CloseCode.DONE,
+    CloseCode.SHUTDOWN,
+    CloseCode.TIMEOUT,
+    CloseCode.INTERNAL,
+    CloseCode.LIMIT,
+    CloseCode.BUSY,
+)
 """The close codes after which a client may connect again."""
 
 
 def backoff_s(attempt: int) -> float:
-    """Return the delay before the next attempt: a random time below a bound that doubles (full jitter)."""
-    return random.uniform(0.0, min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 20)))
+    """Return the delay before the next attempt: a random time in the upper half of a range that grows.
+
+    The first range is whole, so that a client whose connection broke is back at once. The others grow fast: all clients
+    of a broker that is gone try again, and an attempt costs as much as a hundred deliveries.
+    """
+    longest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * BACKOFF_FACTOR ** min(attempt, 20))
+    return random.uniform(longest_s / 2.0 if attempt else 0.0, longest_s)
+
+
+def busy_s(error: PeerError) -> float:
+    """Return the delay that a busy broker asks for, a little longer at random, or 0 if it is not busy."""
+    if not isinstance(error, ClosedByPeer) or error.code != CloseCode.BUSY:
+        return 0.0
+    return random.uniform(1.0, 1.25) * error.retry_ms / 1000.0
 
 
 async def connect_to(address: Address, make: Callable[[], Connection]) -> Connection:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from octopia.client.guard import LoopGuard
 from octopia.client.received import Received
+from octopia.client.seen import Seen
 from octopia.errors import OctopiaError, SlowSubscriber, UsageError
 from octopia.protocol import Overflow
 
@@ -23,6 +24,7 @@ class Buffer:
 
     def __init__(self, size: int, overflow: Overflow, callback: Callback | None, guard: LoopGuard):
         self.items: deque[Received] = deque()
+        self.seen = Seen()
         self.lost = 0
         self.gaps = 0
         self.has_ended = False

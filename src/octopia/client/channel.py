@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, get_args
 
 from octopia.addresses import Address
-from octopia.client.attempts import backoff_s, connect_to, explain, is_final, silence
+from octopia.client.attempts import backoff_s, busy_s, connect_to, explain, is_final, silence
 from octopia.client.outbox import Outbox
 from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
 from octopia.link import Session
@@ -161,6 +161,7 @@ class Channel:
     async def _reach(self, failures: dict[Address, PeerError | Unavailable], *, is_first: bool) -> None:
         """Try one address after another until a broker greets; raise only what is final."""
         for attempt in itertools.count():
+            retry_s = 0.0
             try:
                 await self._attempt(self._address)
                 return
@@ -170,11 +171,12 @@ class Channel:
                 if is_final(error, is_first=is_first):
                     raise
                 failures[self._address] = explain(self._address, error)
+                retry_s = busy_s(error)
                 if is_first and isinstance(error, BadFrame | ProtocolViolation) and len(self._addresses) == 1:
                     raise failures[self._address] from None
             _log.info("no connection: client=%s reason=%s", self._opening.sender, failures[self._address])
             self._turn += 1
-            await asyncio.sleep(backoff_s(attempt // len(self._addresses)))
+            await asyncio.sleep(retry_s or backoff_s(1 + attempt // len(self._addresses)))
 
     async def _attempt(self, address: Address) -> None:
         """Connect to one address, and wait for the broker's greeting."""

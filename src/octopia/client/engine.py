@@ -145,8 +145,8 @@ class Engine:
         received = Received(delivery, now_ms)
         for handle in delivery.handles:
             buffer = self.buffers.get(handle)
-            if buffer is None:
-                continue  # It was withdrawn while this was on its way.
+            if buffer is None or not buffer.seen.add(delivery.id):
+                continue  # It was withdrawn while this was on its way, or has this already.
             touched[buffer] = None
             if not buffer.put(received):
                 self._unsubscribe(handle)

@@ -9,6 +9,7 @@ import msgspec
 
 REASON_LENGTH_MAX = 1000
 NAME_LENGTH_MAX = 255
+RETRY_MS_MAX = 10_000
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)]
 
@@ -42,6 +43,7 @@ class CloseCode(enum.StrEnum):
     LIMIT = "limit"
     TOO_SLOW = "too_slow"
     TIMEOUT = "timeout"
+    BUSY = "busy"
     REPLACED = "replaced"
     FENCED = "fenced"
     INTERNAL = "internal"
@@ -67,9 +69,11 @@ class Opening(msgspec.Struct, frozen=True, tag=True):
 class Closing(msgspec.Struct, frozen=True, tag=True):
     """The last frame in a direction: a code for programs and a reason for people, cut if it is long.
 
-    To a broker that is fenced, ``incarnation`` is that of the newer one.
+    To a broker that is fenced, ``incarnation`` is that of the newer one. A client that a busy broker does not admit may
+    come back after ``retry_ms``.
     """
 
     code: CloseCode
     reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)] = ""
     incarnation: Annotated[int, msgspec.Meta(ge=0)] = 0
+    retry_ms: Annotated[int, msgspec.Meta(ge=0, le=RETRY_MS_MAX)] = 0

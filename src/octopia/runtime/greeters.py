@@ -65,11 +65,16 @@ class Greeter:
             connection.send([server.opening_for(sender)])
 
     def _on_client(self, connection: Connection, name: str) -> None:
+        """Greet a client. A returning one can always resume its session; others must wait while the broker is busy."""
         server = self._server
-        if server.node.is_draining and server.node.client_named(name) is None:
+        if server.node.client_named(name) is not None:
+            connection.send([server.opening_for("")])
+        elif server.node.is_draining:
             server.refuse(connection, CloseCode.SHUTDOWN, f"{server.id} is going down", client=name)
         elif not server.admission.allows_client(connection):
             server.refuse_beyond(connection, Limit.ADDRESS, client=name)
+        elif retry_ms := server.lag_gate.retry_ms():
+            connection.close(CloseCode.BUSY, f"{server.id} is busy; retry in {retry_ms} ms", retry_ms=retry_ms)
         else:
             connection.send([server.opening_for("")])
 

@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import random
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -28,6 +29,7 @@ from octopia.protocol import CloseCode, Hello, Item, Opening, Role
 from octopia.runtime.admission import FAREWELLS_MAX, AcceptedConnection, Admission
 from octopia.runtime.eventlog import EventKind, EventLog, fields_of, host_of
 from octopia.runtime.greeters import BROKER_LIMITS, Caller
+from octopia.runtime.lag import LagGate
 from octopia.runtime.lines import Line, NeighbourLine
 from octopia.settings import Limit
 from octopia.transport import Connection
@@ -48,6 +50,10 @@ QUIET_S = 1.0
 STARTING_S = 10.0
 """The age up to which a neighbour that does not answer is no news, and a server that is fenced takes a newer
 incarnation: its clock may have been set back."""
+ACCEPTED_MAX = 64
+"""The number of connections that asyncio accepts in one turn of its loop: with more, those that it has cannot go on."""
+BACKLOG = 4096
+"""The number of connections that wait to be accepted. Beyond it the kernel drops them, and clients lose seconds."""
 QUEUE_CAPACITY = 4096
 """The number of publications of a class that wait for a neighbour before senders have to wait."""
 QUEUE_CAPACITY_BYTES = 4 * 1024 * 1024
@@ -140,6 +146,7 @@ class BrokerServer:
         self._failures: dict[BrokerId, str] = {}
         self._guests: dict[Connection, None] = {}
         self._is_over = False
+        self.lag_gate = LagGate(TICK_S)
         self._ticker: asyncio.TimerHandle | None = None
         self.addresses = dict(overlay.addresses)
         self.address = overlay.addresses[broker]
@@ -165,13 +172,16 @@ class BrokerServer:
         """Begin to accept connections, and return where; port 0 takes any that is free."""
         wanted = address or self.address
         try:
-            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=512)
+            self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=ACCEPTED_MAX)
         except OSError as error:
             problem = os.strerror(error.errno) if error.errno else str(error)
             advice = (
                 "is another broker running there? `octopia status` shows it" if error.errno == errno.EADDRINUSE else ""
             )
             raise Unavailable(f"{self.id} cannot listen at {wanted}: {problem}{advice and ': ' + advice}") from None
+        for each in self._server.sockets:
+            with socket.socket(fileno=os.dup(each.fileno())) as listener:
+                listener.listen(BACKLOG)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.address = Address(host, port)
         return self.address
@@ -320,6 +330,7 @@ class BrokerServer:
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.lag_gate.ticked()
         self.node.wake(self.now_ms())
         self.carry_out()
         self.events.flush()

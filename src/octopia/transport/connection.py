@@ -16,8 +16,11 @@ from octopia.errors import BadFrame, ClosedByPeer, PeerError
 from octopia.protocol import CloseCode, Closing, Opening, WireItem
 from octopia.wire import Limits, Reader, encode
 
-HANDSHAKE_S = 2.0
-"""The time within which the peer of a new connection must send its Opening."""
+HANDSHAKE_S = 4.0
+"""The time within which the peer of a new connection must send its Opening.
+
+It is longer than a broker needs to accept a full backlog of connections: those who gave up would connect again.
+"""
 LINGER_S = 5.0
 """The time that a closing connection may take to write the rest of its data."""
 WRITE_HIGH_BYTES = 256 * 1024
@@ -97,7 +100,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         outbox.extend(map(encode, items))
 
-    def close(self, code: CloseCode, reason: str = "", incarnation: int = 0) -> None:
+    def close(self, code: CloseCode, reason: str = "", incarnation: int = 0, retry_ms: int = 0) -> None:
         """Send the reason and all pending data, and close when the peer closes, or after ``LINGER_S``.
 
         Until then received data is ignored. Closing a socket with unread data would discard what the peer has not read
@@ -105,14 +108,14 @@ class Connection(asyncio.Protocol):
         """
         if self.is_closing:
             return
-        self.send([Closing(code, reason, incarnation)])
+        self.send([Closing(code, reason, incarnation, retry_ms)])
         self._flush()
         self.is_closing = True
         if self._transport is None:
             return
-        if self._transport.can_write_eof():
+        try:
             self._transport.write_eof()
-        else:
+        except (OSError, NotImplementedError):  # The peer is gone, or the transport has no such thing.
             self._transport.close()
         self.opened()
         self._deadline = self._loop.call_later(LINGER_S, self._transport.abort)
@@ -156,7 +159,7 @@ class Connection(asyncio.Protocol):
         closing = next((item for item in items if type(item) is Closing), None)
         if closing is not None:
             items = items[: items.index(closing)]
-            self._reason = ClosedByPeer(closing.code, closing.reason, closing.incarnation)
+            self._reason = ClosedByPeer(closing.code, closing.reason, closing.incarnation, closing.retry_ms)
         if items:
             self._hand_over(items)
         if closing is not None:

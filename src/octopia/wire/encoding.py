@@ -154,7 +154,7 @@ def _opening(item: Opening) -> bytes:
 
 
 def _closing(item: Closing) -> bytes:
-    return _framed(Kind.CLOSING, _to_msgpack(Closing(item.code, item.reason[:REASON_LENGTH_MAX], item.incarnation)))
+    return _framed(Kind.CLOSING, _to_msgpack(msgspec.structs.replace(item, reason=item.reason[:REASON_LENGTH_MAX])))
 
 
 def _hello(item: Hello) -> bytes:

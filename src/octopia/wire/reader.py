@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 
 from octopia.errors import BadFrame
 from octopia.protocol import WireItem
@@ -12,6 +13,13 @@ from octopia.wire.format import LENGTH_BYTES, START, Kind, Limits
 _unpack_start = START.unpack_from
 _START_BYTES = START.size
 _EXPLANATION_MAX = 300  # some errors quote the received bytes
+
+
+@functools.lru_cache(maxsize=16)
+def _length_max(limits: Limits) -> Mapping[int, int]:
+    """Return the maximum length per kind of frame; cached, since every new connection needs it."""
+    publication, control = limits.publication_bytes_max, limits.control_bytes_max
+    return {kind: publication if Kind(kind).is_publication else control for kind in LENGTH_MIN}
 
 
 class Reader:
@@ -35,10 +43,7 @@ class Reader:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._limits = limits
-        self._length_max: dict[int, int] = {
-            kind: limits.publication_bytes_max if Kind(kind).is_publication else limits.control_bytes_max
-            for kind in LENGTH_MIN
-        }
+        self._length_max = _length_max(limits)
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[WireItem]:
         """Add received bytes, and return an iterator over the whole items; exhaust it before the next call.

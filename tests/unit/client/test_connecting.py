@@ -420,8 +420,40 @@ def test_the_outcome_is_unknown_if_the_client_ends_before_the_acknowledgement():
     asyncio.run(run())
 
 
-def test_waits_are_drawn_below_a_bound_that_doubles(monkeypatch: pytest.MonkeyPatch):
+def test_waits_are_drawn_from_ranges_that_grow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attempts.random, "uniform", lambda low, high: (low, high))
-    assert [backoff_s(attempt) for attempt in (0, 1, 5, 6, 7, 1000)] == [
-        (0.0, bound) for bound in (0.05, 0.1, 1.6, 3.2, 5.0, 5.0)
-    ]
+    ranges = [(0.0, 0.05), (0.1, 0.2), (0.4, 0.8), (1.5, 3.0), (1.5, 3.0)]
+    assert [backoff_s(attempt) for attempt in (0, 1, 2, 3, 1000)] == ranges
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_busy_broker_says_when_to_come_back(is_first: bool):
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with FakeBroker() as broker:
+            client = None if is_first else await octopia.connect(broker.url)
+            broker.refusal = Closing(CloseCode.BUSY, "later", retry_ms=400)
+            broker.openings.clear()
+            connecting = asyncio.ensure_future(octopia.connect(broker.url)) if client is None else None
+            broker.forget()
+            await broker.until(lambda: bool(broker.openings))
+            begin, broker.refusal = loop.time(), None
+            await broker.until(lambda: len(broker.openings) == 2)
+            assert 0.35 < loop.time() - begin < 5.0
+            client = client or await connecting
+            await client.subscribe("x > 0")
+            await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_stays_busy_is_named_as_the_reason():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.refusal = Closing(CloseCode.BUSY, "b.3 is busy", retry_ms=10)
+            error = await fail_to_connect(broker.url)
+            assert isinstance(error, Unavailable)
+            assert "b.3 is busy" in str(error)
+            assert len(broker.openings) > 2
+
+    asyncio.run(run())

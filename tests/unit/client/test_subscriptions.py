@@ -203,3 +203,25 @@ def test_iteration_ends_when_the_subscription_or_the_client_does():
 
 async def _values(subscription: Subscription) -> list[object]:
     return [received["x"] async for received in subscription]
+
+
+def test_a_broker_that_does_not_know_the_client_cannot_give_a_subscription_the_same_twice():
+    """A subscription that has not had the publication still gets it."""
+
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            back = asyncio.Event()
+            async with octopia.connect(broker.url, on_reconnect=back.set) as client:
+                first = await client.subscribe("x > 0")
+                broker.say(delivery({"x": x}, (1,), x) for x in (1, 2, 5))
+                assert await take(first, 3) == [1, 2, 5]
+                second = await client.subscribe("x > 1")
+                broker.forget()
+                await asyncio.wait_for(back.wait(), 10.0)
+                broker.say(delivery({"x": x}, (1, 2), x) for x in range(1, 7))
+                assert await take(first, 3) == [3, 4, 6]
+                assert await take(second, 6) == [1, 2, 3, 4, 5, 6]
+                assert (first.buffered, second.buffered) == (0, 0)
+                assert (first.gaps, first.lost) == (1, 0)
+
+    asyncio.run(run())
