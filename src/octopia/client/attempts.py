@@ -27,7 +27,7 @@ def backoff_s(attempt: int) -> float:
     """Return the delay before the next attempt: a random time in the upper half of a range that grows.
 
     The first range is whole, so that a client whose connection broke is back at once. The others grow fast: all clients
-    of a broker that is gone try again, and an attempt costs as much as a hundred deliveries.
+    of a broker that is gone try again, and an attempt costs as much as dozens of deliveries.
     """
     longest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * BACKOFF_FACTOR ** min(attempt, 20))
     return random.uniform(longest_s / 2.0 if attempt else 0.0, longest_s)

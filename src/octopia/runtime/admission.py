@@ -1,8 +1,7 @@
 """Admission of new clients: limited by how far the event loop lags.
 
-When many clients connect at once, each turn of the event loop takes longer than the one before it, and in the end
-handshakes and the links to neighbours time out. While the loop lags by more than ``LAG_MAX_S``, new clients are turned
-away. Each is given a time to come back, ``SLOT_S`` after that of the one before it.
+A broker whose loop lags serves its neighbours and its clients late. While the loop lags by more than ``LAG_MAX_S``, new
+clients are turned away. Each is given a time to come back, ``SLOT_S`` after that of the one before it.
 """
 
 from __future__ import annotations

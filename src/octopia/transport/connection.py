@@ -19,7 +19,7 @@ from octopia.wire import Limits, Reader, encode
 HANDSHAKE_S = 4.0
 """The time within which the peer of a new connection must send its Opening.
 
-It is longer than a broker needs to accept a full backlog of connections: those who gave up would connect again.
+It leaves an idle machine the time to accept a full backlog of connections: those that gave up would connect again.
 """
 LINGER_S = 5.0
 """The time that a closing connection may take to write the rest of its data."""
