@@ -24,6 +24,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
 	$(BIN)/python benchmarks/subscribing.py
+	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
