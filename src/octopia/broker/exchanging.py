@@ -2,7 +2,9 @@
 
 Over an aLink both sides send a digest of the subscriptions that the other side should know from them. Over an iLink
 both sides send a digest of the advertisements that they host. A broker fetches what it lacks, and removes what a
-*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits.
+*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits. A long digest of
+subscriptions comes in parts. Subscriptions issued meanwhile are sent on their own, withdrawn ones are left out of later
+parts, and the last part says whether the digest is complete.
 
 A broker that lost its state is *recovering*. It handles control messages, but routes no publications. Its digest to a
 primary neighbour is complete once every other primary neighbour has sent it a complete one, and is then sent again. Its
