@@ -35,9 +35,9 @@ Publish             any neighbour       deliver and route by the PRT and by the 
 ==================  ==================  ===========================================================================
 
 No input takes long. A client with many subscriptions that leaves, a digest of a large table, the answer to a large
-Fetch and an acknowledgement that many subscriptions wait for are handled in slices of ``slice_max`` entries. The rest is
-the ``backlog`` of the state. Every later input handles one more slice, and until the backlog is empty the broker asks
-for ``wake`` at once.
+Fetch and an acknowledgement that many subscriptions wait for are handled in slices of ``slice_max`` entries. The rest
+is the ``backlog`` of the state. Every later input handles one more slice, and until the backlog is empty the broker
+asks for ``wake`` at once.
 
 Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
