@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/matching.py
 	$(BIN)/python benchmarks/filters.py
 	$(BIN)/python benchmarks/subscribing.py
+	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py

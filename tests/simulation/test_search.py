@@ -157,7 +157,7 @@ def test_resent_frames_that_are_not_recognised(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_recovering_broker_that_confirms_before_it_knows_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirming, "_unmet", lambda state: [])
+    monkeypatch.setattr(State, "knows_region", True)
     assert "which was confirmed before" in expect_violation("recovering").sentence
 
 

@@ -7,10 +7,10 @@ A refusal is an answer to the client, not an exception, and changes nothing. Eac
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar, assert_never
 
-from octopia.broker.common import CommonState
+from octopia.broker.common import CommonState, Task
 from octopia.broker.interface import Detail, Event, Fact, LimitReached
 from octopia.ids import AdvertisementId, ClientId, LinkKind, SubscriptionId
 from octopia.protocol import MessageKind
@@ -54,15 +54,24 @@ def on_request(state: S, verbs: Verbs[S], client_id: ClientId, request: ControlR
             assert_never(request)
 
 
-def remove(state: S, verbs: Verbs[S], client_id: ClientId) -> None:
-    """Remove a client, and withdraw its subscriptions and advertisements in the order in which they were issued."""
-    client = state.clients[client_id]
-    for subscription in list(client.subscriptions.values()):
-        del state.subscribers[subscription]
-        verbs.unsubscribe(state, client_id, subscription)
-    for advertisement in list(client.advertisements.values()):
-        verbs.unadvertise(state, client_id, advertisement)
-    del state.clients[client_id]
+def remove(state: CommonState, client_id: ClientId) -> None:
+    """Remove a client; its subscriptions and then its advertisements are withdrawn in the order of issue."""
+    client = state.clients.pop(client_id)
+    for issued in (client.subscriptions, client.advertisements):
+        if issued:
+            state.put_off(Task.LEAVE, client_id, issued.values())
+
+
+def withdraw(
+    state: S, verbs: Verbs[S], client_id: ClientId, issued: Iterable[SubscriptionId | AdvertisementId]
+) -> None:
+    """Withdraw subscriptions and advertisements of a client that has left."""
+    for each in issued:
+        if isinstance(each, SubscriptionId):
+            del state.subscribers[each]
+            verbs.unsubscribe(state, client_id, each)
+        else:
+            verbs.unadvertise(state, client_id, each)
 
 
 def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: int, reason: str) -> None:

@@ -7,9 +7,11 @@ clients and drivers cannot distinguish them.
 from __future__ import annotations
 
 import dataclasses
+import enum
+import itertools
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from octopia.broker.interface import (
@@ -48,6 +50,16 @@ _client_of = operator.itemgetter(0)
 _DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
 
 
+class Task(enum.StrEnum):
+    """The kinds of work that a broker divides into slices."""
+
+    ANSWER = "send the subscriptions that a neighbour fetched"
+    DIGEST = "name subscriptions to a neighbour"
+    LEAVE = "withdraw what a client issued that has left"
+    REMOVE = "remove subscriptions that a neighbour no longer knows"
+    SETTLE = "confirm subscriptions that may have nothing left to wait for"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class BrokerSettings:
     """The settings of a broker, apart from its neighbourhood.
@@ -56,7 +68,8 @@ class BrokerSettings:
     longest possible path. ``queue_capacity`` and ``queue_capacity_bytes`` limit the publications of one class that wait
     for a neighbour (0: no limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a
     link that is down (D10). After ``grace_ms`` a recovering broker continues without silent neighbours; this must
-    exceed the time that it takes to detect one. ``limits`` bound what one client may issue.
+    exceed the time that it takes to detect one. ``limits`` bound what one client may
+    issue. ``slice_max`` is the number of entries of long work that one input handles.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
@@ -67,6 +80,7 @@ class BrokerSettings:
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
     limits: ResourceLimits = UNLIMITED
+    slice_max: int = 500
     detail: Detail = Detail.OFF
 
 
@@ -84,7 +98,8 @@ class CommonState:
 
     ``queues`` are the queues to neighbours. ``subscribers`` maps each subscription of a local client to that client and
     its handle. ``for_clients`` holds the entries for local clients that the driver has not taken yet. ``plans`` caches
-    delivery plans by set of subscriptions.
+    delivery plans by set of subscriptions. ``backlog`` is work that was too long for the inputs that caused it, by kind
+    and by the peer that it concerns.
     """
 
     neighbourhood: Fixed[Neighbourhood]
@@ -101,6 +116,9 @@ class CommonState:
     facts: History[list[Fact | Routed]] = dataclasses.field(default_factory=list)
     recent: History[deque[tuple[float, Peer, Sequence[Message]]]] = dataclasses.field(
         default_factory=lambda: deque(maxlen=_RECENT_INPUTS)
+    )
+    backlog: dict[tuple[Task, Peer], dict[SubscriptionId | AdvertisementId, None]] = dataclasses.field(
+        default_factory=dict
     )
     next_advertisement: int = 0
     next_subscription: int = 0
@@ -142,7 +160,7 @@ class CommonState:
 
     def attach(self, client: ClientId) -> None:
         """Add a client."""
-        if client in self.clients:
+        if client in self.clients or (Task.LEAVE, client) in self.backlog:
             self.effects.violation = ProtocolViolation(f"client {client} is already attached to broker {self.id}")
             return
         self.clients[client] = Client()
@@ -174,6 +192,24 @@ class CommonState:
         """Remove and return the facts since the last call."""
         facts, self.facts = self.facts, []
         return facts
+
+    # Long work.
+
+    def put_off(self, task: Task, peer: Peer, entries: Iterable[SubscriptionId | AdvertisementId]) -> None:
+        """Add to the backlog; its first slice is handled at the end of this input."""
+        self.backlog.setdefault((task, peer), {}).update(dict.fromkeys(entries))
+
+    def next_slice(self, most: int) -> tuple[Task, Peer, list[SubscriptionId | AdvertisementId]]:
+        """Remove and return up to ``most`` entries of the backlog, all of one task and peer."""
+        key = min(self.backlog, key=lambda key: (key[0], str(key[1])))
+        entries = self.backlog[key]
+        taken = list(itertools.islice(entries, most))
+        if len(taken) == len(entries):
+            del self.backlog[key]
+        else:
+            for each in taken:
+                del entries[each]
+        return (*key, taken)
 
     # Ids.
 
@@ -210,8 +246,9 @@ class CommonState:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))
 
     def tell(self, client: ClientId, reply: ClientReply) -> None:
-        """Send a reply or a notice to a client."""
-        self.for_clients.append(Told(client, reply))
+        """Send a reply or a notice to a client, unless it has left."""
+        if client in self.clients:
+            self.for_clients.append(Told(client, reply))
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
         """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""

@@ -34,6 +34,11 @@ PublishRequest      client              refuse, or deliver and route by the OR o
 Publish             any neighbour       deliver and route by the PRT and by the publication's own CIV
 ==================  ==================  ===========================================================================
 
+No input takes long. A client with many subscriptions that leaves, a digest of a large table, the answer to a large
+Fetch and an acknowledgement that many subscriptions wait for are handled in slices of ``slice_max`` entries. The rest
+is the ``backlog`` of the state. Every later input handles one more slice, and until the backlog is empty the broker
+asks for ``wake`` at once.
+
 Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
 """
@@ -41,7 +46,7 @@ mean the same under every driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from octopia.broker import (
     advertising,
@@ -56,10 +61,10 @@ from octopia.broker import (
 from octopia.broker.fingerprint import fingerprint
 from octopia.broker.interface import Effects
 from octopia.broker.shell import BrokerShell
-from octopia.broker.state import BrokerSettings, State
+from octopia.broker.state import BrokerSettings, State, Task
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, SubscriptionId
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ALL_CLASSES, ClusterIndexVector
@@ -132,11 +137,9 @@ class OctopiaBroker(BrokerShell[State]):
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Remove a client and withdraw everything it issued."""
-        effects = self._state.begin(now_ms)
-        if client in self._state.clients:
-            clients.remove(self._state, VERBS, client)
-            placing.client_left(self._state, client)
+        """Remove a client, drop its publications that are not routed, and withdraw everything it issued."""
+        effects = super().detach(client, now_ms)
+        placing.client_left(self._state, client)
         return effects
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
@@ -172,6 +175,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.down.pop(peer, None)
         exchanging.greet(state, peer)
         state.effects.ready[peer] = None
+        self._finish()
         return state.effects
 
     def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
@@ -182,12 +186,13 @@ class OctopiaBroker(BrokerShell[State]):
             state.down[peer] = None
             state.queues[peer].go_down(now_ms)
             confirming.link_lost(state, peer)
+            exchanging.link_lost(state, peer)
             placing.link_went_down(state, peer)
             self._finish()
         return state.effects
 
     def wake(self, now_ms: float) -> Effects:
-        """Handle all due deadlines: request timeouts, limits of links that are down, the grace period."""
+        """Handle all due deadlines: the backlog, request timeouts, limits of links that are down, the grace period."""
         state = self._state
         state.begin(now_ms)
         confirming.expire(state)
@@ -206,11 +211,19 @@ class OctopiaBroker(BrokerShell[State]):
     def next_deadline_ms(self) -> float | None:
         """The time by which ``wake`` must be called, or None."""
         state = self._state
+        if state.backlog:
+            return state.now_ms
         if not state.requests and not state.down and state.recovery is None:
             return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
         return min((each for each in due if each is not None), default=None)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if ``wake`` has work to do at once."""
+        due_ms = confirming.next_deadline_ms(self._state)
+        return bool(self._state.backlog) or (due_ms is not None and due_ms <= self._state.now_ms)
 
     @property
     def accepts_data(self) -> bool:
@@ -243,9 +256,30 @@ class OctopiaBroker(BrokerShell[State]):
         return entry.civ.without_bit(self._state.cluster)
 
     def _finish(self) -> None:
-        """Enforce the limits of links that are down, after an input that may have routed."""
+        """Handle a slice of the backlog, send confirmations, and enforce the limits of links that are down."""
+        if self._state.backlog:
+            super()._finish()
+        if self._state.confirmed:
+            confirming.send_confirmations(self._state)
         if self._state.down:
             limits.enforce(self._state)
+
+    def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
+        """Handle a slice of the backlog."""
+        state = self._state
+        if isinstance(peer, ClientId):
+            clients.withdraw(state, VERBS, peer, entries)
+            return
+        subscriptions = cast("Sequence[SubscriptionId]", entries)
+        match task:
+            case Task.ANSWER:
+                exchanging.answer(state, peer, subscriptions)
+            case Task.DIGEST:
+                exchanging.send_part(state, peer, subscriptions)
+            case Task.REMOVE:
+                exchanging.remove(state, peer, subscriptions)
+            case Task.SETTLE:
+                confirming.settle(state, subscriptions)
 
     # Dispatch.
 
@@ -355,7 +389,8 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         state.effects = self._unblocked = self._unblocked or Effects()
         placing.room_was_made(state, peer, traffic_class)
-        self._finish()
+        if state.down:
+            limits.enforce(state)
 
     def _require(self, sender: BrokerId, kind: LinkKind, message: BrokerMessage) -> None:
         if self._state.kind_of(sender) is not kind:

@@ -2,7 +2,9 @@
 
 Over an aLink both sides send a digest of the subscriptions that the other side should know from them. Over an iLink
 both sides send a digest of the advertisements that they host. A broker fetches what it lacks, and removes what a
-*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits.
+*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits. A long digest of
+subscriptions comes in parts. Subscriptions issued meanwhile are sent on their own, withdrawn ones are left out of later
+parts, and the last part says whether the digest is complete.
 
 A broker that lost its state is *recovering*. It handles control messages, but routes no publications. Its digest to a
 primary neighbour is complete once every other primary neighbour has sent it a complete one, and is then sent again. Its
@@ -14,8 +16,10 @@ incomplete digests stay incomplete.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from octopia.broker import advertising, confirming, placing, subscribing
-from octopia.broker.state import Recovery, State
+from octopia.broker.state import Recovery, State, Task
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.protocol.messages import (
     Advertise,
@@ -31,12 +35,12 @@ from octopia.protocol.messages import (
 def begin_recovery(state: State) -> None:
     """Start recovery without any state; a broker without neighbours has nothing to recover."""
     neighbourhood = state.neighbourhood
-    state.recovery = Recovery(
+    state.recovery = recovery = Recovery(
         dict.fromkeys(neighbourhood.primary_neighbours),
         dict.fromkeys(neighbourhood.secondary_neighbours),
         grace_until_ms=state.now_ms + state.settings.grace_ms,
     )
-    progress(state)
+    _note_region(state, recovery)
 
 
 def greet(state: State, peer: BrokerId) -> None:
@@ -50,20 +54,37 @@ def greet(state: State, peer: BrokerId) -> None:
 
 def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionDigest) -> None:
     """Fetch missing subscriptions, remove those a complete digest does not name, and repeat confirmations."""
-    named = dict.fromkeys(digest.subscriptions)
+    if not digest.continues:
+        state.unnamed[sender] = {entry.id: None for entry in state.prt if entry.last_hop == sender}
+    unnamed = state.unnamed.get(sender)
+    if unnamed is None:
+        return  # The link was lost since its first part. The next digest names everything again.
     missing = [each for each in digest.subscriptions if each not in state.prt]
     if missing:
         state.send(sender, Fetch(subscriptions=tuple(missing)))
+    for subscription in digest.subscriptions if unnamed else ():
+        unnamed.pop(subscription, None)
     if digest.complete:
-        gone = sorted(entry.id for entry in state.prt if entry.last_hop == sender and entry.id not in named)
-        for subscription in gone:
-            subscribing.remove_and_spread(state, sender, subscription)
+        del state.unnamed[sender]
+        if unnamed:
+            state.put_off(Task.REMOVE, sender, sorted(unnamed))
     confirming.confirm_again(state, sender, digest.unconfirmed)
     if state.recovery is not None:
-        state.recovery.awaited[sender] = dict.fromkeys(missing)
+        awaited = state.recovery.awaited.setdefault(sender, {})
+        if not digest.continues:
+            awaited.clear()
+        awaited.update(dict.fromkeys(missing))
         if digest.complete:
             state.recovery.incomplete.pop(sender, None)
         progress(state)
+
+
+def remove(state: State, sender: BrokerId, subscriptions: Iterable[SubscriptionId]) -> None:
+    """Remove subscriptions that a complete digest did not name."""
+    for subscription in subscriptions:
+        entry = state.prt.get(subscription)
+        if entry is not None and entry.last_hop == sender:
+            subscribing.remove_and_spread(state, sender, subscription)
 
 
 def on_advertisement_digest(state: State, host_broker: BrokerId, digest: AdvertisementDigest) -> None:
@@ -79,33 +100,60 @@ def on_advertisement_digest(state: State, host_broker: BrokerId, digest: Adverti
     if state.recovery is not None:
         state.recovery.unmet.pop(host_broker, None)
         state.recovery.awaited_advertisements[host_broker] = dict.fromkeys(missing)
-        progress(state)
+        _note_region(state, state.recovery)
 
 
 def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
     """Send what a neighbour lacks; anything withdrawn meanwhile needs no answer, its withdrawal is on its way."""
-    for subscription in message.subscriptions:
-        known = state.prt.get(subscription)
-        if known is not None and known.last_hop != sender:
-            state.send(sender, Subscribe(subscription, known.interest))
+    if message.subscriptions:
+        state.put_off(Task.ANSWER, sender, message.subscriptions)
     for advertisement in message.advertisements:
         entry = state.clt.get(advertisement)
         if entry is not None and entry.is_hosted_here:
             state.send(sender, Advertise(advertisement, entry.offer))
 
 
+def answer(state: State, neighbour: BrokerId, subscriptions: Iterable[SubscriptionId]) -> None:
+    """Send fetched subscriptions to a neighbour."""
+    for subscription in subscriptions:
+        known = state.prt.get(subscription)
+        if known is not None and known.last_hop != neighbour:
+            state.send(neighbour, Subscribe(subscription, known.interest))
+
+
+def link_lost(state: State, peer: BrokerId) -> None:
+    """Stop an exchange with a neighbour; it starts again when the link is back."""
+    state.unnamed.pop(peer, None)
+    state.backlog.pop((Task.ANSWER, peer), None)
+    state.backlog.pop((Task.DIGEST, peer), None)
+
+
 def subscription_arrived(state: State, sender: BrokerId, subscription: SubscriptionId) -> None:
     """Record that a fetched subscription has arrived, or was withdrawn instead."""
-    if state.recovery is not None:
-        state.recovery.awaited.get(sender, {}).pop(subscription, None)
-        progress(state)
+    awaited = state.recovery.awaited.get(sender) if state.recovery is not None else None
+    if awaited and subscription in awaited:
+        del awaited[subscription]
+        if not awaited:
+            progress(state)
 
 
 def advertisement_arrived(state: State, sender: BrokerId, advertisement: AdvertisementId) -> None:
     """Record that a fetched advertisement has arrived, or was withdrawn instead."""
-    if state.recovery is not None:
-        state.recovery.awaited_advertisements.get(sender, {}).pop(advertisement, None)
-        progress(state)
+    recovery = state.recovery
+    awaited = recovery.awaited_advertisements.get(sender) if recovery is not None else None
+    if recovery is not None and awaited and advertisement in awaited:
+        del awaited[advertisement]
+        if not awaited:
+            _note_region(state, recovery)
+
+
+def _note_region(state: State, recovery: Recovery) -> None:
+    """Record whether the advertisements of all secondary neighbours are known; no subscription is confirmed before."""
+    knew_region = recovery.knows_region
+    recovery.knows_region = all(map(recovery.has_met, state.neighbourhood.secondary_neighbours))
+    progress(state)
+    if recovery.knows_region and not knew_region:
+        confirming.settle_all(state)
 
 
 def progress(state: State) -> None:
@@ -113,18 +161,19 @@ def progress(state: State) -> None:
     recovery = state.recovery
     if recovery is None:
         return
-    primary, secondary = state.neighbourhood.primary_neighbours, state.neighbourhood.secondary_neighbours
+    primary = state.neighbourhood.primary_neighbours
     for neighbour in primary:
-        if neighbour not in recovery.told_complete and _is_complete_towards(state, neighbour):
+        # A digest under way says at its end that it is complete.
+        is_told = neighbour in recovery.told_complete or (Task.DIGEST, neighbour) in state.backlog
+        if not is_told and _is_complete_towards(state, neighbour):
             _send_subscription_digest(state, neighbour)
-    knows_cluster = all(recovery.knows_all_from(each) for each in primary)
+    knows_cluster = all(map(recovery.knows_all_from, primary))
     if knows_cluster and not recovery.knows_cluster:
         recovery.knows_cluster = True
         subscribing.clear_unwanted_bits(state, [entry for entry in state.clt if not entry.is_hosted_here])
         placing.resume_all(state)
-    if knows_cluster and all(recovery.has_met(each) for each in secondary):
+    if knows_cluster and recovery.knows_region:
         state.recovery = None
-    confirming.settle_all(state)
 
 
 def pass_grace(state: State) -> None:
@@ -158,11 +207,27 @@ def _is_complete_towards(state: State, neighbour: BrokerId) -> bool:
 
 def _send_subscription_digest(state: State, neighbour: BrokerId) -> None:
     known = sorted(entry.id for entry in state.prt if entry.last_hop != neighbour)
-    unconfirmed = [each for each in sorted(state.confirming) if neighbour in state.confirming[each].neighbours]
-    complete = _is_complete_towards(state, neighbour)
+    state.backlog.pop((Task.DIGEST, neighbour), None)
+    first, rest = known[: state.settings.slice_max], known[state.settings.slice_max :]
+    if rest:
+        state.put_off(Task.DIGEST, neighbour, rest)
+    send_part(state, neighbour, first, continues=False)
+
+
+def send_part(
+    state: State, neighbour: BrokerId, subscriptions: Iterable[SubscriptionId], *, continues: bool = True
+) -> None:
+    """Send a part of a digest; only the last one can be complete.
+
+    Subscriptions issued since the first part were sent on their own, and withdrawn ones must not be named.
+    """
+    named = [each for each in subscriptions if each in state.prt]
+    waiting = state.confirming
+    unconfirmed = [each for each in named if each in waiting and neighbour in waiting[each].neighbours]
+    complete = (Task.DIGEST, neighbour) not in state.backlog and _is_complete_towards(state, neighbour)
     if complete and state.recovery is not None and not state.queues[neighbour].is_down:
         state.recovery.told_complete[neighbour] = None
-    state.send(neighbour, SubscriptionDigest(tuple(known), tuple(unconfirmed), complete))
+    state.send(neighbour, SubscriptionDigest(tuple(named), tuple(unconfirmed), complete, continues))
 
 
 def _send_civ_state(state: State, host_broker: BrokerId) -> None:

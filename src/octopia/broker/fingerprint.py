@@ -48,6 +48,7 @@ def describe(state: State) -> list[Any]:
         sorted([str(named), _request(request)] for named, request in state.requests.items()),
         sorted(state.down),
         _recovery(state.recovery),
+        [[neighbour, sorted(unnamed)] for neighbour, unnamed in sorted(state.unnamed.items())],
         [[str(peer), traffic_class, _input(state.inputs[peer, traffic_class])] for peer, traffic_class in _keys(state)],
         [[link, traffic_class, _waiters(waiting)] for (link, traffic_class), waiting in sorted(state.blocked.items())],
     ]
@@ -77,8 +78,10 @@ def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
 
 
 def describe_clients(state: CommonState) -> list[Any]:
-    """Return everything that the clients of a broker have issued, and the entries that wait for them."""
-    return [[[str(client), _client(record)] for client, record in sorted(state.clients.items())], state.for_clients]
+    """Return what the clients of a broker have issued, the entries that wait for them, and the backlog."""
+    known = [[str(client), _client(record)] for client, record in sorted(state.clients.items())]
+    backlog = sorted([task.name, str(peer), list(entries)] for (task, peer), entries in state.backlog.items())
+    return [known, state.for_clients, backlog]
 
 
 def _client(client: Client) -> list[Any]:
@@ -86,7 +89,7 @@ def _client(client: Client) -> list[Any]:
 
 
 def _confirming(waiting: Confirming) -> list[Any]:
-    return [str(waiting.last_hop), sorted(waiting.neighbours), sorted(waiting.bits.items())]
+    return [str(waiting.last_hop), sorted(waiting.neighbours), sorted(waiting.bits.items()), waiting.lost_bits]
 
 
 def _request(request: Request) -> list[Any]:
@@ -102,7 +105,7 @@ def _recovery(recovery: Recovery | None) -> list[Any]:
         [[neighbour, sorted(awaited)] for neighbour, awaited in sorted(recovery.awaited.items())],
         [[neighbour, sorted(awaited)] for neighbour, awaited in sorted(recovery.awaited_advertisements.items())],
         sorted(recovery.told_complete),
-        [recovery.knows_cluster, recovery.grace_passed, recovery.grace_until_ms],
+        [recovery.knows_cluster, recovery.knows_region, recovery.grace_passed, recovery.grace_until_ms],
     ]
 
 

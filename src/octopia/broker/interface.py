@@ -212,6 +212,10 @@ class Broker(Protocol):
     def next_deadline_ms(self) -> float | None:
         """The time by which ``wake`` must be called, or None."""
 
+    @property
+    def is_behind(self) -> bool:
+        """True if ``wake`` has work to do at once, such as the rest of a long input."""
+
     def attach(self, client: ClientId, now_ms: float) -> Effects:
         """Add a client."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from octopia.broker.common import CommonState
+from octopia.broker.common import CommonState, Task
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
@@ -89,8 +89,16 @@ def client_violations(
     state: CommonState, hosted: Mapping[AdvertisementId, Peer], local: Mapping[SubscriptionId, Peer]
 ) -> Iterator[str]:
     """Yield a sentence for each difference between the tables and the requests of clients, for any kind of broker."""
-    issued = {each: client for client, known in state.clients.items() for each in known.advertisements.values()}
-    wanted = {each: client for client, known in state.clients.items() for each in known.subscriptions.values()}
+    issued: dict[AdvertisementId, Peer] = {}
+    wanted: dict[SubscriptionId, Peer] = {}
+    for client, known in state.clients.items():
+        issued.update(dict.fromkeys(known.advertisements.values(), client))
+        wanted.update(dict.fromkeys(known.subscriptions.values(), client))
+    # Clients that have left withdraw the rest in slices.
+    for (task, peer), entries in state.backlog.items():
+        if task is Task.LEAVE:
+            issued.update({each: peer for each in entries if isinstance(each, AdvertisementId)})
+            wanted.update({each: peer for each in entries if isinstance(each, SubscriptionId)})
     if hosted != issued:
         yield f"tables hold {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
     if local != wanted:
@@ -100,7 +108,8 @@ def client_violations(
         for client, known in state.clients.items()
         for handle, each in known.subscriptions.items()
     }
-    if state.subscribers != handles:
+    present = {each: known for each, known in state.subscribers.items() if known[0] in state.clients}
+    if present != handles or state.subscribers.keys() != wanted.keys():
         yield "the handles by subscription do not match the subscriptions of clients"
 
 
@@ -126,6 +135,7 @@ def _publication_violations(state: State, peer: BrokerId, message: Publish) -> I
 
 
 def _confirmation_violations(state: State) -> Iterator[str]:
+    settling = state.backlog.get((Task.SETTLE, state.id), {})
     for subscription, waiting in state.confirming.items():
         entry = state.prt.get(subscription)
         if entry is None or entry.last_hop != waiting.last_hop:
@@ -134,7 +144,7 @@ def _confirmation_violations(state: State) -> Iterator[str]:
             if neighbour == waiting.last_hop or neighbour not in state.neighbourhood.primary_neighbours:
                 yield f"{subscription} waits for {neighbour}, which it was never forwarded to"
         for advertisement in waiting.bits:
-            if advertisement not in state.clt:
+            if advertisement not in state.clt and subscription not in settling:
                 yield f"{subscription} waits for the bit of {advertisement}, which is not known"
     for named, request in state.requests.items():
         known = named in state.prt if isinstance(named, SubscriptionId) else named in state.clt

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from octopia.broker.common import CommonState
+from octopia.broker import clients
+from octopia.broker.common import CommonState, Task
 from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkStatus, Routed, Verdict
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId, Peer
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.protocol import ALL_CLASSES
 from octopia.protocol.messages import Message, NeighbourMessage
 
@@ -66,8 +67,30 @@ class BrokerShell(Generic[S]):
     def _receive_from_broker(self, sender: BrokerId, batch: Sequence[Message]) -> None:
         raise NotImplementedError
 
+    def detach(self, client: ClientId, now_ms: float) -> Effects:
+        """Remove a client and withdraw everything it issued."""
+        effects = self._state.begin(now_ms)
+        if client in self._state.clients:
+            clients.remove(self._state, client)
+            self._finish()
+        return effects
+
     def _finish(self) -> None:
-        """End an input."""
+        """End an input: handle a slice of the backlog."""
+        state, left = self._state, self._state.settings.slice_max
+        while state.backlog and left > 0:
+            task, peer, entries = state.next_slice(left)
+            left -= len(entries)
+            self._work(task, peer, entries)
+
+    def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
+        """Handle a slice of the backlog."""
+        raise NotImplementedError
+
+    @property
+    def is_behind(self) -> bool:
+        """True if ``wake`` has work to do at once."""
+        return bool(self._state.backlog)
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""

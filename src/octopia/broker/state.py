@@ -11,14 +11,15 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable
 
-from octopia.broker.common import BrokerSettings, Client, CommonState
+from octopia.broker.common import BrokerSettings, Client, CommonState, Task
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
+from octopia.markers import Derived
 from octopia.protocol import ClusterIndexVector, MessageKind
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
 
-__all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Recovery", "Request", "State"]
+__all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Recovery", "Request", "State", "Task"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -26,12 +27,14 @@ class Confirming:
     """A subscription that is not yet confirmed to its last hop, and what it waits for (D5).
 
     ``bits`` maps advertisements to the version of our bit that their host broker must acknowledge; a later one will do.
+    ``lost_bits`` is True if a link to a secondary neighbour was lost since they were gathered.
     """
 
     interest: Disjunction
     last_hop: Peer
     neighbours: dict[BrokerId, None]
     bits: dict[AdvertisementId, Version]
+    lost_bits: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Recovery:
     ``incomplete`` holds the primary neighbours that have sent no complete digest, and ``awaited`` the subscriptions
     named in their digests that have not arrived. ``unmet`` and ``awaited_advertisements`` are the same for secondary
     neighbours. ``told_complete`` holds the primary neighbours that were sent a complete digest. ``knows_cluster`` is
-    True once the PRT is complete.
+    True once the PRT is complete, and ``knows_region`` while the CLT has all advertisements of secondary neighbours.
     """
 
     incomplete: dict[BrokerId, None]
@@ -61,6 +64,7 @@ class Recovery:
     awaited_advertisements: dict[BrokerId, dict[AdvertisementId, None]] = dataclasses.field(default_factory=dict)
     told_complete: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
     knows_cluster: bool = False
+    knows_region: bool = False
     grace_passed: bool = False
 
     def knows_all_from(self, neighbour: BrokerId) -> bool:
@@ -85,13 +89,25 @@ class Input:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class State(CommonState):
-    """The complete state of an OctopiA broker."""
+    """The complete state of an OctopiA broker.
+
+    ``waits`` maps advertisements to the subscriptions that wait for our bit. ``confirmed`` holds the subscriptions to
+    confirm to each neighbour at the end of the current input. ``deadlines`` is a heap of the deadlines of requests;
+    it may hold settled ones. ``unnamed`` holds, while the digest of a neighbour arrives in
+    parts, the subscriptions known from it that no part has named.
+    """
 
     clt: Clt
     prt: Prt
     down: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
     confirming: dict[SubscriptionId, Confirming] = dataclasses.field(default_factory=dict)
     requests: dict[SubscriptionId | AdvertisementId, Request] = dataclasses.field(default_factory=dict)
+    waits: Derived[dict[AdvertisementId, dict[SubscriptionId, None]]] = dataclasses.field(default_factory=dict)
+    confirmed: dict[BrokerId, list[SubscriptionId]] = dataclasses.field(default_factory=dict)
+    deadlines: Derived[list[tuple[float, str, SubscriptionId | AdvertisementId]]] = dataclasses.field(
+        default_factory=list
+    )
+    unnamed: dict[BrokerId, dict[SubscriptionId, None]] = dataclasses.field(default_factory=dict)
     recovery: Recovery | None = None
     inputs: dict[tuple[Peer, int], Input] = dataclasses.field(default_factory=dict)
     blocked: dict[tuple[BrokerId, int], deque[tuple[Peer, int]]] = dataclasses.field(default_factory=dict)
@@ -121,6 +137,11 @@ class State(CommonState):
     def accepts_data(self) -> bool:
         """True if publications may be routed here: once the PRT is complete, or after the grace period."""
         return self.recovery is None or self.recovery.grace_passed or self.prt_is_complete
+
+    @property
+    def knows_region(self) -> bool:
+        """True if this broker knows the advertisements of its region, or no longer waits for them."""
+        return self.recovery is None or self.recovery.grace_passed or self.recovery.knows_region
 
     def civ_of(self, *clusters: int) -> ClusterIndexVector:
         """Return a CIV with the bits of ``clusters`` set."""

@@ -7,7 +7,7 @@ it sets the bits of intersecting advertisements at each broker of the cluster th
 from __future__ import annotations
 
 from octopia.broker import confirming
-from octopia.broker.state import State
+from octopia.broker.state import State, Task
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Disjunction
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
@@ -31,6 +31,7 @@ def unsubscribe_for_client(state: State, subscriber: ClientId, subscription: Sub
 def on_subscribe(state: State, sender: BrokerId, message: Subscribe) -> None:
     """Store a subscription of this cluster and pass it on; a known one is only confirmed again."""
     if message.id in state.prt:
+        state.backlog.get((Task.REMOVE, sender), {}).pop(message.id, None)
         confirming.confirm_again(state, sender, [message.id])
     else:
         _store_and_spread(state, sender, message)

@@ -31,6 +31,8 @@ input                               when
 - Close connections AFTER the writes. A client that is cut off is told so by its last item.
 - Call ``disconnect`` AFTER a connection is gone, also one that ``Ready`` asked to close or to drop. Items that were
   written and did not arrive are resent by the session; the driver keeps nothing.
+- After ``ready``, call ``wake`` as soon as other inputs have had their turn if the node ``is_behind``: an input that is
+  too long for one piece is continued in slices.
 - Time never runs backwards. ``ready`` is cheap when there is nothing to do.
 
 A failure in handling one peer closes that peer's link and is reported in ``Ready.failures``. The effects meant for
@@ -69,6 +71,9 @@ _CHECKS_PER_BUDGET = 32
 
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
+
+_FLOW_MAX = 1000
+"""The number of messages that one call of ``ready`` moves to a link."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class Node:
         self._drains_with: dict[Peer, None] = {}
         # What the next ``ready`` has to look at.
         self._dirty: dict[Peer, None] = {}
+        self._held_back: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
         self._inputs: dict[Peer, None] = {}
         self._entries: list[ForClients] = []
@@ -390,6 +396,8 @@ class Node:
     @property
     def is_at_rest(self) -> bool:
         """True if nothing waits here that can still leave, and everything written is acknowledged."""
+        if self.is_behind:
+            return False
         for peer, link in self.links.items():
             # What waits for a broken link leaves when it is back; a neighbour that went down takes nothing more.
             is_needed = link.is_up or not link.has_departed
@@ -412,14 +420,23 @@ class Node:
         settings = self._settings
         if settings.neighbour_links is None and settings.client_links is None:
             return self.broker.next_deadline_ms
+        if self._held_back:
+            return 0.0
         due = [self.broker.next_deadline_ms, *(client.expires_ms for client in self.clients.values())]
         due += [each.until_ms for each in self._held_back.values()]
         links: list[Link] = [*self.links.values(), *self.clients.values()]
         due += [link.session.next_deadline_ms for link in links if link.session is not None]
         return min((each for each in due if each is not None), default=None)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if ``wake`` has work to do at once; a driver lets other inputs go first, so that none waits for long."""
+        return bool(self._held_back) or self.broker.is_behind
+
     def wake(self, now_ms: float) -> None:
         """Do everything that is due."""
+        self._dirty |= self._held_back
+        self._held_back.clear()
         self.wake_broker(now_ms)
         if self._settings.memory_bytes:
             self._keep_to_budget(now_ms)
@@ -566,8 +583,12 @@ class Node:
         if link.in_service is not None:  # It was taken before the link ceased to be paced.
             session.send(link.in_service, now_ms)
             link.in_service = None
-        while (taken := broker.take(peer, now_ms, session.classes)) is not None:
+        for _ in range(_FLOW_MAX):
+            taken = broker.take(peer, now_ms, session.classes)
+            if taken is None:
+                return
             session.send(taken, now_ms)
+        self._held_back[peer] = None
 
     def _flow_to_client(self, link: ClientLink, now_ms: float) -> None:
         session, mailbox = link.session, link.mailbox

@@ -186,14 +186,16 @@ class Confirm(Control, frozen=True):
 class SubscriptionDigest(Control, frozen=True):
     """Over an aLink: all subscriptions that the receiver should know from the sender.
 
-    ``unconfirmed`` are those whose confirmation the sender still waits for. The receiver removes subscriptions missing
-    from the digest only if it is ``complete``.
+    ``unconfirmed`` are those whose confirmation the sender still waits for. A long digest comes in parts; each part
+    after the first ``continues`` the one before, and only the last may be ``complete``. If it is, the receiver removes
+    subscriptions that no part has named.
     """
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     subscriptions: tuple[SubscriptionId, ...]
     unconfirmed: tuple[SubscriptionId, ...]
     complete: bool
+    continues: bool = False
 
 
 class AdvertisementDigest(Control, frozen=True):

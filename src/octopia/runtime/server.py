@@ -148,6 +148,7 @@ class BrokerServer:
         self._is_over = False
         self.lag_gate = LagGate(TICK_S)
         self._ticker: asyncio.TimerHandle | None = None
+        self._continuation: asyncio.Handle | None = None
         self.addresses = dict(overlay.addresses)
         self.address = overlay.addresses[broker]
 
@@ -292,6 +293,8 @@ class BrokerServer:
             self._fulfil(node.ready(self.now_ms()))
             if not node.has_work or node is not self.node:
                 break
+        if node.is_behind and self._continuation is None:
+            self._continuation = self._loop.call_soon(self._continue)
         if self._observe is not None:
             self._observe(self)
 
@@ -327,6 +330,13 @@ class BrokerServer:
 
     def _line(self, peer: Peer) -> Line | None:
         return self.lines.get(peer) if isinstance(peer, BrokerId) else self.client_lines.get(peer)
+
+    def _continue(self) -> None:
+        """Handle the next slice of a long input, after the connections have had their turn."""
+        self._continuation = None
+        if not self._is_over:
+            self.node.wake(self.now_ms())
+            self.carry_out()
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)

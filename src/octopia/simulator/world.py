@@ -485,7 +485,9 @@ class World:
             return
         place.timer_ms = due_ms
         timer = (place, place.node, due_ms)
-        self.agenda.enter(just_after_ns(due_ms), Priority.TIMER, self._on_timer, timer, background=True)
+        self.agenda.enter(
+            just_after_ns(due_ms), Priority.TIMER, self._on_timer, timer, background=not place.node.is_behind
+        )
 
     def _on_timer(self, timer: tuple[_Place, Node, float]) -> None:
         place, node, due_ms = timer

@@ -43,11 +43,11 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from octopia.broker import clients
-from octopia.broker.common import BrokerSettings
+from octopia.broker.common import BrokerSettings, Task
 from octopia.broker.interface import Effects, Placed
 from octopia.broker.shell import BrokerShell
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ClusterIndexVector
@@ -110,13 +110,6 @@ class TidBroker(BrokerShell[TidState]):
         self._state.attach(client)
         return effects
 
-    def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Remove a client and withdraw everything it issued."""
-        effects = self._state.begin(now_ms)
-        if client in self._state.clients:
-            clients.remove(self._state, VERBS, client)
-        return effects
-
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
         return self._state.begin(now_ms)
@@ -126,8 +119,10 @@ class TidBroker(BrokerShell[TidState]):
         return self._state.begin(now_ms)
 
     def wake(self, now_ms: float) -> Effects:
-        """Do nothing: this broker has no deadlines."""
-        return self._state.begin(now_ms)
+        """Handle a slice of the backlog, which is the only thing that this broker may have to do."""
+        effects = self._state.begin(now_ms)
+        self._finish()
+        return effects
 
     def drain_effects(self) -> Effects | None:
         """Return None: queues are unbounded, so taking from them never makes room."""
@@ -137,8 +132,8 @@ class TidBroker(BrokerShell[TidState]):
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """None: this broker has no deadlines."""
-        return None
+        """The time by which ``wake`` must be called, or None: at once if there is a backlog."""
+        return self._state.now_ms if self._state.backlog else None
 
     @property
     def accepts_data(self) -> bool:
@@ -160,6 +155,11 @@ class TidBroker(BrokerShell[TidState]):
     def fingerprint(self) -> str:
         """Return a digest of the whole state; equal states have equal digests, in any process."""
         return fingerprint(self._state)
+
+    def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
+        """Handle a slice of the backlog: clients that leave are all there is."""
+        if isinstance(peer, ClientId):
+            clients.withdraw(self._state, VERBS, peer, entries)
 
     # Dispatch.
 

@@ -23,6 +23,8 @@ It is longer than a broker needs to accept a full backlog of connections: those 
 """
 LINGER_S = 5.0
 """The time that a closing connection may take to write the rest of its data."""
+READ_BYTES = 64 * 1024
+"""The maximum size of one read, so that handling it does not keep other connections waiting."""
 WRITE_HIGH_BYTES = 256 * 1024
 """With this much unwritten data, nothing more is taken from queues."""
 
@@ -40,7 +42,7 @@ class Owner(Protocol):
         """Handle the end of the connection; ``reason`` is set if the peer gave one or made a mistake."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One end of a connection. Its first owner greets the peer; the Opening may change the owner."""
 
     def __init__(self, owner: Owner, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
@@ -49,6 +51,7 @@ class Connection(asyncio.Protocol):
         self.is_writable = True
         self.is_closing = False
         self._reader = Reader(limits)
+        self._buffer = bytearray()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._outbox: list[bytes] = []
@@ -147,8 +150,14 @@ class Connection(asyncio.Protocol):
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Return the buffer for the next read; an idle connection has none."""
+        self._buffer = bytearray(READ_BYTES)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Deliver the items of one read; a bad frame closes the connection, after the items before it."""
+        data, self._buffer = memoryview(self._buffer)[:nbytes], bytearray()
         if self.is_closing:
             return
         items: list[WireItem] = []

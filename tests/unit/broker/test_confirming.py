@@ -230,7 +230,7 @@ class TestBitsThatAnEarlierSubscriptionSet:
         assert taken(broker, "c.1") == [], "the bit was set already"
         assert confirms(broker, "b.0") == []
         feed(broker, "c.1", acknowledge(self.offered, version))
-        assert [each.subscriptions for each in confirms(broker, "b.0")] == [(self.first.id,), (self.second.id,)]
+        assert [each.subscriptions for each in confirms(broker, "b.0")] == [(self.first.id, self.second.id)]
 
     def test_a_bit_that_was_acknowledged_is_not_waited_for(self, broker: OctopiaBroker) -> None:
         feed(broker, "c.1", self.offered)

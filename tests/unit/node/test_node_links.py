@@ -672,6 +672,25 @@ class TestTime:
         assert rig.node.ready(1000.0) == Ready()
 
 
+def test_a_long_queue_leaves_in_pieces() -> None:
+    rig = Rig()
+    rig.meet("a.0", "c.0")
+    rig.node.pause(at("c.0"))
+    rig.tell("a.0", *(subscribe("a.0", number, "x > 0") for number in range(2500)))
+    rig.settle()
+    rig.told("c.0")
+    rig.node.resume(at("c.0"))
+    pieces = []
+    while rig.node.has_work or rig.node.is_behind:
+        rig.node.wake(rig.now_ms)
+        rig.carry()
+        pieces.append(rig.told("c.0"))
+        assert rig.node.is_behind == (sum(map(len, pieces)) < 2500)
+        assert not rig.node.is_behind or rig.node.next_deadline_ms == 0.0
+    assert [len(each) for each in pieces] == [1000, 1000, 500]
+    assert [each.id.number for piece in pieces for each in piece if isinstance(each, Subscribe)] == list(range(2500))
+
+
 def test_a_neighbour_without_session_is_always_up_and_carries_the_messages_themselves() -> None:
     broker = make_broker("b.0")
     node = Node(broker, broker.state.neighbourhood.neighbours, 1)
