@@ -10,8 +10,9 @@ Four questions, one row each:
   of the measured time to the one that ``octopia.content.costs`` states. A ratio above 2 would break the limit of 1 ms.
 - ``forgotten``: memory that remains after many subscriptions with long patterns have been matched and removed.
 
-Each time is the best of several, because the machine may do other things. The benchmark fails if an answer is wrong, if
-one filter takes longer than 1 ms, or if a frame takes more than 5 MB.
+Patterns are compiled at their first use, which these times leave out. Each time is the best of several, because the
+machine may do other things. The benchmark fails if an answer is wrong, if one filter takes longer than 1 ms, or if a
+frame takes more than 5 MB.
 """
 
 from __future__ import annotations
