@@ -29,9 +29,7 @@ def test_the_worst_filters_stay_within_their_limits(benchmark: ModuleType, capsy
     benchmark.main(TINY)
     frame, *heaviest, search, forgotten = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert frame["peak_bytes"] < 5_000_000
-    assert frame["ms"] < 50
     assert [each["kind"] for each in heaviest] == list(benchmark.candidates())
-    assert max(each["publication_ms"] for each in heaviest) < 50
     assert max(each["model_us"] for each in heaviest) > 450  # otherwise the limit would show nothing
     assert search["of_model"] > 0
     assert forgotten["kept_bytes"] < 6_000_000

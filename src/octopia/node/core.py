@@ -130,7 +130,7 @@ class Node:
         self._drains_with: dict[Peer, None] = {}
         # What the next ``ready`` has to look at.
         self._dirty: dict[Peer, None] = {}
-        self._held_back: dict[Peer, None] = {}
+        self._postponed: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
         self._inputs: dict[Peer, None] = {}
         self._entries: list[ForClients] = []
@@ -420,7 +420,7 @@ class Node:
         settings = self._settings
         if settings.neighbour_links is None and settings.client_links is None:
             return self.broker.next_deadline_ms
-        if self._held_back:
+        if self._postponed:
             return 0.0
         due = [self.broker.next_deadline_ms, *(client.expires_ms for client in self.clients.values())]
         due += [each.until_ms for each in self._held_back.values()]
@@ -431,12 +431,12 @@ class Node:
     @property
     def is_behind(self) -> bool:
         """True if ``wake`` has work to do at once; a driver lets other inputs go first, so that none waits for long."""
-        return bool(self._held_back) or self.broker.is_behind
+        return bool(self._postponed) or self.broker.is_behind
 
     def wake(self, now_ms: float) -> None:
         """Do everything that is due."""
-        self._dirty |= self._held_back
-        self._held_back.clear()
+        self._dirty |= self._postponed
+        self._postponed.clear()
         self.wake_broker(now_ms)
         if self._settings.memory_bytes:
             self._keep_to_budget(now_ms)
@@ -588,7 +588,7 @@ class Node:
             if taken is None:
                 return
             session.send(taken, now_ms)
-        self._held_back[peer] = None
+        self._postponed[peer] = None
 
     def _flow_to_client(self, link: ClientLink, now_ms: float) -> None:
         session, mailbox = link.session, link.mailbox
