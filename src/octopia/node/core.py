@@ -64,7 +64,7 @@ _SHORT, _RELIEVED = 0.8, 0.7
 """The shares of the memory budget at which publishers lose their credit, and get it back."""
 
 _SHORT_MS = 2_000.0
-"""How long publishers wait for slow subscribers near the memory budget before those are cut off."""
+"""The time that publishers wait for slow subscribers near the memory budget before those are cut off."""
 
 _CHECKS_PER_BUDGET = 32
 """The budget is checked whenever deliveries of this fraction of it were added, and with every ``wake``."""
