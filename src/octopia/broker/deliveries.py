@@ -13,9 +13,8 @@ from octopia.protocol.messages import Copy
 
 def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[SubscriptionId, ...]) -> None:
     """Queue a publication for the local clients with these subscriptions."""
+    if state.backlog:  # Some may be of clients that have left.
+        subscriptions = tuple(each for each in subscriptions if state.subscribers[each][0] in state.clients)
     if subscriptions:
-        if state.backlog:  # It may hold subscriptions of clients that have left.
-            subscribers, clients = state.subscribers, state.clients
-            subscriptions = tuple(each for each in subscriptions if subscribers[each][0] in clients)
         plan = state.plans.of(subscriptions, state.plan_delivery)
         state.for_clients.append(Delivered(publication, subscriptions, plan))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from octopia.broker.common import Task
 from octopia.broker.invariants import client_violations
 from octopia.content import intersects
 from octopia.errors import InvariantBroken
@@ -57,7 +58,8 @@ def _copy_violations(state: TidState, copy: BoundCopy) -> Iterator[str]:
         yield f"{bound} came from {copy.last_hop}, which is nearer to the publisher"
     if isinstance(copy.last_hop, ClientId) != (copy.subscription.host_broker == state.id):
         yield f"{bound} came from {copy.last_hop}, which does not fit its host broker"
-    if copy.last_hop not in state.queues and copy.last_hop not in state.clients:
+    is_leaving = (Task.LEAVE, copy.last_hop) in state.backlog
+    if copy.last_hop not in state.queues and copy.last_hop not in state.clients and not is_leaving:
         yield f"{bound} came from {copy.last_hop}, which is not a neighbour"
     if copy not in state.prt.copies_of(copy.subscription):
         yield f"{bound} cannot be found by its subscription"

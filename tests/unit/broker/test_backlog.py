@@ -75,6 +75,9 @@ class TestDeparture:
         feed(broker, "a.0", publication(0))
         assert taken(broker, "S") == []
         assert [type(each) for each in taken(broker, "other")] == [Deliver]
+        broker.detach(ClientId("other"), 0.0)
+        feed(broker, "a.0", publication(1))
+        assert broker.drain_for_clients() == []
 
     def test_its_id_is_not_free_before_the_last_slice(self, broker: OctopiaBroker) -> None:
         assert broker.attach(ClientId("S"), 0.0).violation is not None
