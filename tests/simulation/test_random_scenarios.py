@@ -266,9 +266,9 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         queue.window.roll(now_ms)
         queue.window.left += 1
         queue._size -= 1
-        message = lane.pop().message
-        queue._bytes -= message.size_bytes
-        return message
+        entry = lane.entries.pop()
+        lane.size_bytes -= entry.size_bytes
+        return entry.message
 
     monkeypatch.setattr(OutputQueue, "take", take)
 

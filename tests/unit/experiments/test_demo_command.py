@@ -65,7 +65,7 @@ def test_faults_are_a_failure(run: Callable[..., Result]):
 def test_without_matplotlib_it_says_what_to_install(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
-    with pytest.raises(MissingDependency, match=r"octopia\[plot\]"):
+    with pytest.raises(MissingDependency, match=r"\[spark,plot\]"):
         run(outcome())
 
 

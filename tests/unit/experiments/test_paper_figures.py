@@ -112,5 +112,5 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path):
 
 def test_without_matplotlib_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependency, match=r"octopia\[plot\]"):
+    with pytest.raises(MissingDependency, match=r"\[plot\]"):
         draw_all(Tables(subscribers=SUBSCRIBERS), tmp_path)
