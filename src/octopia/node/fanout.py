@@ -43,7 +43,7 @@ def fan_out(
                 link.mailbox.answers.append(entry.reply)
                 reached[entry.client] = None
             continue
-        copy = entry.copy
+        copy, size_bytes = entry.copy, entry.copy.size_bytes
         for client, handles in entry.plan:
             link = clients.get(client)
             if link is None:
@@ -52,10 +52,10 @@ def fan_out(
             mailbox = link.mailbox
             has_room = len(mailbox.deliveries) < limit and mailbox.size_bytes < limit_bytes
             if has_room and client not in losses.cut_off:
-                mailbox.put(delivery)
+                mailbox.put(delivery, size_bytes)
             elif link.overflow is Overflow.DROP_OLDEST:
                 _drop_oldest(link, limit, limit_bytes, losses)
-                mailbox.put(delivery)
+                mailbox.put(delivery, size_bytes)
             else:
                 _drop_all(link, delivery, losses)
                 continue

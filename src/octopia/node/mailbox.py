@@ -39,10 +39,10 @@ class Mailbox:
         taken += self.take_deliveries()
         return taken
 
-    def put(self, delivery: Deliver) -> None:
-        """Add a delivery."""
+    def put(self, delivery: Deliver, size_bytes: int) -> None:
+        """Add a delivery of a known size."""
         self.deliveries.append(delivery)
-        self.size_bytes += delivery.size_bytes
+        self.size_bytes += size_bytes
 
     def take_delivery(self) -> Deliver | None:
         """Remove and return the oldest delivery, or None."""
