@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib.util
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 from octopia.broker import Broker, BrokerSettings, Detail, Effects, OctopiaBroker, Told, Verdict
 from octopia.content import Publication, Value, parse_filter
@@ -30,7 +35,8 @@ from octopia.simulator.run import Run, run_scenario
 from octopia.tomlfile import Table
 from octopia.trace import Deliveries, Row
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 at = BrokerId.parse
 
@@ -263,3 +269,14 @@ class RowList:
 
     def close(self) -> None:
         """Do nothing: the rows are in memory."""
+
+
+def load_benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import a program of ``benchmarks`` for one test."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_of_{name}", ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module

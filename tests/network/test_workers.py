@@ -112,9 +112,7 @@ def test_a_worker_whose_port_is_taken_waits_while_the_others_serve(caplog: pytes
             wait_for(
                 workers, lambda: {"a.1", "b.1"} <= workers.poll().keys() and bool(workers.problems()), "the others"
             )
-            for _ in range(20):  # It has failed several times meanwhile.
-                workers.poll()
-                time.sleep(0.05)
+            wait_for(workers, lambda: max(each.wait_s for each in workers._workers) >= 0.1, "several failures")
             reason = f"a.0 cannot listen at {taken}: "
             assert reason in workers.problems()["b.0"]
             with connect_blocking(urls_of(overlay)[1]) as client:

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from octopia.content import Publication
 from octopia.matching import IndexSubscriptions, Match
+from support import load_benchmark
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "simulator.py"
 TINY = ["--publishers", "5", "--subscribers", "100", "--publications", "12"]
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_of_the_simulator", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("simulator", monkeypatch)
 
 
 def test_its_numbers_are_those_of_the_workload(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
