@@ -16,6 +16,7 @@ from typing import Any
 
 from network_processes import Ears, Wrong
 from octopia.addresses import Address
+from octopia.client.attempts import busy_s
 from octopia.content import Publication, parse_filter
 from octopia.errors import PeerError
 from octopia.link import Session
@@ -56,15 +57,20 @@ class End:
         self.on_messages = on_messages
         self.on_room: Callable[[], None] = lambda: None
         self.confirmed = 0
-        self.is_up = asyncio.Event()
+        self._greeted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self.news = asyncio.Event()
 
     async def connect(self, address: Address) -> None:
-        """Connect, and wait until messages can be written."""
+        """Connect, and wait until messages can be written. Come back to a busy broker when it says."""
         loop = asyncio.get_running_loop()
-        _, self.connection = await loop.create_connection(lambda: Connection(self), address.host, address.port)
-        self.connection.send([Opening(Role.CLIENT, self.name)])
-        await self.is_up.wait()
+        is_up = False
+        while not is_up:
+            self._greeted = loop.create_future()
+            _, self.connection = await loop.create_connection(lambda: Connection(self), address.host, address.port)
+            self.connection.send([Opening(Role.CLIENT, self.name)])
+            retry_s = await self._greeted
+            is_up = not retry_s
+            await asyncio.sleep(retry_s)
         self._tick()
 
     async def request(self, *requests: Any) -> None:
@@ -92,7 +98,7 @@ class End:
         """Handle received items."""
         if isinstance(items[0], Opening):
             if self.session is None:
-                self.is_up.set()
+                self._greeted.set_result(0.0)
             else:
                 self.session.connected(_now_ms())
         elif self.session is None:
@@ -100,7 +106,7 @@ class End:
         else:
             outcome = self.session.receive(items, _now_ms())  # type: ignore[arg-type]
             if outcome.came_up:
-                self.is_up.set()
+                self._greeted.set_result(0.0)
             self._take(outcome.messages)
             self.on_room()
         if self.session is not None:
@@ -121,8 +127,14 @@ class End:
             self.on_room()
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Fail: no connection is closed here."""
-        raise Wrong(f"{self.name} lost its connection: {reason}")
+        """Fail, unless a busy broker turns this client away: no other connection is closed here."""
+        problem = Wrong(f"{self.name} lost its connection: {reason}")
+        if self._greeted.done():
+            raise problem
+        if retry_s := busy_s(reason):
+            self._greeted.set_result(retry_s)
+        else:
+            self._greeted.set_exception(problem)
 
 
 def _now_ms() -> float:

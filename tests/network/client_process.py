@@ -65,7 +65,7 @@ async def publish(text: str, url: str, count: str, rate: str, payload_bytes: str
 
     publish_due(0)
     await done
-    await client.until(lambda: client.is_at_rest, "acknowledgements")
+    await client.until_answered(lambda: client.is_at_rest, "acknowledgements")
     say(event="done", seconds=loop.time() - start)
     async for _ in commands:
         pass

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 
+from octopia.client.attempts import busy_s
 from octopia.content import Publication, parse_filter
 from octopia.errors import ClosedByPeer, PeerError
 from octopia.link import Session
@@ -72,21 +73,44 @@ class RawClient:
     # What tests do.
 
     async def connect(self, url: str) -> RawClient:
-        """Connect, and wait until the session is up."""
+        """Connect, and wait until the session is up. If the broker is busy, come back when it says."""
         self._url = url
-        await self.dial()
-        await self.until(lambda: self.session.is_up, "its session")
+        if not await self._is_admitted():
+            raise AssertionError(f"{self.name} is not admitted by {url}: {self.closed_because}")
         return self
 
-    async def dial(self) -> None:
-        """Connect, and say who this is."""
+    async def be_refused(self, url: str) -> CloseCode | None:
+        """Connect, and return the code with which the broker refuses this client, other than ``busy``."""
+        self._url = url
+        if await self._is_admitted():
+            raise AssertionError(f"expected {url} to refuse {self.name}, but it was admitted")
+        return self.close_code
+
+    async def _is_admitted(self) -> bool:
+        """Dial until the broker is not busy, and return whether the session came up."""
+        until_ms = self._now_ms() + PATIENCE_S * 1000.0
+        while True:
+            await self._dial()
+            await self.until(lambda: self.session.is_up or self.is_closed, "its session or a refusal")
+            if self.close_code is not CloseCode.BUSY or self._now_ms() > until_ms:
+                return self.session.is_up
+            assert self.closed_because is not None
+            await asyncio.sleep(busy_s(self.closed_because))
+
+    async def _dial(self) -> None:
+        """Connect, and send an Opening."""
         host, port = address_of(self._url)
-        _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(self), host, port)
-        self.session.disconnected()
-        self.connection, self.is_closed, self.closed_because = connection, False, None
-        connection.send([Opening(Role.CLIENT, self.name, overflow=self.overflow)])
+        await asyncio.get_running_loop().create_connection(self._make_connection, host, port)
+        assert self.connection is not None
+        self.connection.send([Opening(Role.CLIENT, self.name, overflow=self.overflow)])
         if self._ticker is None:
             self._tick()
+
+    def _make_connection(self) -> Connection:
+        # The broker may close it before create_connection returns.
+        self.session.disconnected()
+        self.connection, self.is_closed, self.closed_because = Connection(self), False, None
+        return self.connection
 
     async def come_back(self) -> None:
         """Connect again after the connection was lost."""
@@ -144,12 +168,12 @@ class RawClient:
     async def advertise(self, text: str, handle: int = 0) -> None:
         """Advertise, and wait for the confirmation."""
         self.say(AdvertiseRequest(handle, parse_filter(text)))
-        await self.until(lambda: self._is_confirmed("advertisement", handle), f"the confirmation of {text}")
+        await self.until_answered(lambda: self._is_confirmed("advertisement", handle), f"the confirmation of {text}")
 
     async def subscribe(self, text: str, handle: int = 0) -> None:
         """Subscribe, and wait for the confirmation."""
         self.say(SubscribeRequest(handle, parse_filter(text)))
-        await self.until(lambda: self._is_confirmed("subscription", handle), f"the confirmation of {text}")
+        await self.until_answered(lambda: self._is_confirmed("subscription", handle), f"the confirmation of {text}")
 
     async def until(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until something holds that comes with what the broker says, or with the end of the connection."""
@@ -160,9 +184,15 @@ class RawClient:
         try:
             await asyncio.wait_for(future, timeout_s)
         except TimeoutError:
-            raise AssertionError(f"{self.name} waited {timeout_s:g} s for {what}, in vain") from None
+            raise AssertionError(f"{self.name} waited {timeout_s:g} s for {what}, which did not come") from None
         finally:
             self._waiters = [each for each in self._waiters if each[1] is not future]
+
+    async def until_answered(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until something holds that needs the connection; fail at once if the connection ends first."""
+        await self.until(lambda: condition() or self.is_closed, what, timeout_s)
+        if not condition():
+            raise AssertionError(f"the connection of {self.name} ended before {what}: {self.closed_because}")
 
     @property
     def is_at_rest(self) -> bool:

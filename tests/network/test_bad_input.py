@@ -41,6 +41,8 @@ from wire_samples import FILTER, MESSAGES, frames
 
 BROKER = "b.0"
 
+pytestmark = pytest.mark.usefixtures("never_busy")
+
 
 class Healthy:
     """A publisher and a subscriber who play ping-pong all the time, and miss nothing."""
@@ -215,11 +217,7 @@ def test_a_name_is_taken_while_its_client_is_here():
 async def _take_a_name() -> None:
     async with attacked() as (_, url, _):
         first = await RawClient("twin").connect(url)
-        second = RawClient("twin")
-        second._url = url
-        await second.dial()
-        await second.until(lambda: second.is_closed, "its refusal")
-        assert second.close_code is CloseCode.NAME_TAKEN
+        assert await RawClient("twin").be_refused(url) is CloseCode.NAME_TAKEN
         await first.subscribe("x > 0")
         first.leave()
         await first.until(lambda: first.is_closed, "its end")

@@ -94,11 +94,7 @@ async def _break_while_draining() -> None:
         drained = asyncio.ensure_future(node.drain())
         for neighbour in ("a.0", "c.0"):
             overlay.cut(VICTIM, neighbour)
-        newcomer = RawClient("late")
-        newcomer._url = overlay.url(VICTIM)
-        await newcomer.dial()
-        await newcomer.until(lambda: newcomer.is_closed, "its refusal")
-        assert newcomer.close_code is CloseCode.SHUTDOWN
+        assert await RawClient("late").be_refused(overlay.url(VICTIM)) is CloseCode.SHUTDOWN
         assert await drained
         assert load.got == load.expected()
 

@@ -19,6 +19,8 @@ from octopia.runtime.server import NODE_SETTINGS
 from support import at, turn
 from wire_samples import frames
 
+pytestmark = pytest.mark.usefixtures("never_busy")
+
 FLOOD = 1000
 
 

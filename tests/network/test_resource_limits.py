@@ -47,10 +47,7 @@ def test_clients_beyond_the_limit_are_refused(caplog: pytest.LogCaptureFixture):
         async with limited(clients=2) as overlay:
             first, _ = [await RawClient(name).connect(overlay.url("a.0")) for name in ("one", "two")]
             third = RawClient("three")
-            third._url = overlay.url("a.0")
-            await third.dial()
-            await third.until(lambda: third.is_closed, "its refusal")
-            assert third.close_code is CloseCode.LIMIT
+            assert await third.be_refused(overlay.url("a.0")) is CloseCode.LIMIT
             assert "expected at most 2 clients at this broker, got one more: connect to another broker" in str(
                 third.closed_because
             )

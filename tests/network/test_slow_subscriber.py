@@ -188,6 +188,7 @@ def _is_data(frame: Frame) -> bool:
     return hasattr(frame.message, "publication")
 
 
+@pytest.mark.usefixtures("never_busy")
 def test_one_that_asks_and_asks_and_reads_no_answer_is_closed():
     run(_ask_and_never_read())
 

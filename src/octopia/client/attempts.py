@@ -40,7 +40,7 @@ def backoff_s(attempt: int) -> float:
     return random.uniform(longest_s / 2.0 if attempt else 0.0, longest_s)
 
 
-def busy_s(error: PeerError) -> float:
+def busy_s(error: PeerError | None) -> float:
     """Return the delay that a busy broker asks for, a little longer at random, or 0 if it is not busy."""
     if not isinstance(error, ClosedByPeer) or error.code != CloseCode.BUSY:
         return 0.0
