@@ -14,8 +14,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,52 @@ FIRST_PORT = 7400
 PATIENCE_S = 60.0
 
 
+class Terminal:
+    """A command that keeps running, and its output."""
+
+    def __init__(self, arguments: list[str], folder: Path, environment: dict[str, str]):
+        self.process = subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._output: list[str] = []
+        self._is_over = False
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def output(self) -> str:
+        """The output so far."""
+        return "".join(self._output)
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until a condition on the output holds; fail at once when the output ends without it."""
+        with self._changed:
+            self._changed.wait_for(lambda: condition() or self._is_over, PATIENCE_S)
+        assert condition(), f"expected {what}, got {self.output!r}"
+
+    def wait(self) -> None:
+        """Wait until the command ends and all its output is read."""
+        self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                with self._changed:
+                    self._output.append(line)
+                    self._changed.notify()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify()
+
+
 class Terminals:
     """A folder with the files of the tutorial, and the processes that run in it."""
 
@@ -38,7 +85,7 @@ class Terminals:
         self.ports = [each.getsockname()[1] for each in sockets]
         for each in sockets:
             each.close()
-        self.running: list[tuple[str, subprocess.Popen[str], Path]] = []
+        self.running: list[Terminal] = []
         self.environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             "OCTOPIA_URL": f"octopia://127.0.0.1:{self.ports[0]}",
@@ -52,15 +99,10 @@ class Terminals:
         text += "".join(f'[brokers."{broker}"]\nport = {port}\n' for broker, port in addresses)
         (self.folder / "overlay.toml").write_text(text)
 
-    def start(self, command: str) -> Path:
-        """Start a command that goes on, and return the file with its output."""
-        output = self.folder / f"output-{len(self.running)}"
-        with output.open("w") as file:
-            process = subprocess.Popen(
-                self._arguments(command), cwd=self.folder, env=self.environment, text=True, stdout=file, stderr=file
-            )
-        self.running.append((command, process, output))
-        return output
+    def start(self, command: str) -> Terminal:
+        """Start a command that keeps running."""
+        self.running.append(Terminal(self._arguments(command), self.folder, self.environment))
+        return self.running[-1]
 
     def run(self, command: str) -> str:
         """Run a command to its end, and return its output."""
@@ -78,11 +120,11 @@ class Terminals:
 
     def stop(self) -> None:
         """Press Ctrl-C in all terminals, in the order in which they were opened."""
-        for _, process, _ in self.running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-        for _, process, _ in self.running:
-            process.wait(PATIENCE_S)
+        for each in self.running:
+            if each.process.poll() is None:
+                each.process.send_signal(signal.SIGINT)
+        for each in self.running:
+            each.wait()
 
     def as_shown(self, text: str) -> list[str]:
         """Return the lines of an output with the ports of the page, and without times."""
@@ -98,12 +140,9 @@ class Terminals:
         return [sys.executable, *(["-m", "octopia"] if program == "octopia" else []), *arguments]
 
 
-def wait_for(output: Path, line: str, terminals: Terminals) -> None:
-    """Wait until a line of the page is in the output of a command that goes on."""
-    deadline = time.monotonic() + PATIENCE_S
-    while line not in terminals.as_shown(output.read_text()):
-        assert time.monotonic() < deadline, f"{line!r} is not in {output.read_text()!r}"
-        time.sleep(0.02)
+def wait_for(terminal: Terminal, line: str, terminals: Terminals) -> None:
+    """Wait until a line of the page is in the output of a command that keeps running."""
+    terminal.wait_for(lambda: line in terminals.as_shown(terminal.output), repr(line))
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -138,10 +177,10 @@ def check_status(terminals: Terminals, shown: list[str]) -> None:
 def terminals(tmp_path: Path) -> Iterator[Terminals]:
     opened = Terminals(tmp_path)
     yield opened
-    for _, process, _ in opened.running:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    for each in opened.running:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.wait()
 
 
 def test_the_tutorial(terminals: Terminals) -> None:
@@ -152,19 +191,19 @@ def test_the_tutorial(terminals: Terminals) -> None:
         elif language == "text":
             last_text = text
             if "stopping" not in text:
-                wait_for(terminals.running[-1][2], text.strip(), terminals)
+                wait_for(terminals.running[-1], text.strip(), terminals)
         elif language == "console":
             for command, shown in commands(text):
                 play(command, shown, terminals)
-    check_hops(terminals.running[1][2])
-    terminals.running[-1][1].wait(PATIENCE_S)
+    check_hops(terminals.running[1])
+    terminals.running[-1].wait()
     terminals.stop()
-    assert terminals.as_shown(terminals.running[0][2].read_text())[-2:] == terminals.as_shown(last_text)
-    assert [process.returncode for _, process, _ in terminals.running] == [0, 0, 0, 0]
+    assert terminals.as_shown(terminals.running[0].output)[-2:] == terminals.as_shown(last_text)
+    assert [each.process.returncode for each in terminals.running] == [0, 0, 0, 0]
 
 
 def play(command: str, shown: str, terminals: Terminals) -> None:
-    """Run a command and compare its output; one without output goes on in a terminal of its own."""
+    """Run a command and compare its output; one without output keeps running in its own terminal."""
     expected = terminals.as_shown(shown)
     if command.startswith(("octopia up", "octopia sub")):
         wait_for(terminals.start(command), expected[0], terminals)
@@ -176,13 +215,10 @@ def play(command: str, shown: str, terminals: Terminals) -> None:
         assert terminals.as_shown(terminals.run(command)) == expected, command
 
 
-def check_hops(output: Path) -> None:
+def check_hops(subscriber: Terminal) -> None:
     """Check that the subscriber in cluster 1 received everything once, over both ways."""
-    deadline = time.monotonic() + PATIENCE_S
-    while len(lines := [line for line in output.read_text().splitlines() if line.startswith("{")]) < 1001:
-        assert time.monotonic() < deadline, f"{len(lines)} of 1001 publications came"
-        time.sleep(0.05)
-    received = [json.loads(line) for line in lines]
+    subscriber.wait_for(lambda: subscriber.output.count("\n{") >= 1001, "1001 publications")
+    received = [json.loads(line) for line in subscriber.output.splitlines() if line.startswith("{")]
     assert len({each["id"] for each in received}) == len(received) == 1001
     assert {each["hops"] for each in received} == {2, 3}
 

@@ -47,12 +47,12 @@ def occupied(address: Address) -> Iterator[None]:
 
 
 def wait_for(workers: Workers, condition: Callable[[], bool], what: str) -> None:
-    """Poll until something holds."""
+    """Check a condition after each event of the workers, until it holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
+        workers.wait(deadline - time.monotonic())
         assert time.monotonic() < deadline, f"waited {PATIENCE_S:g} s for {what}"
         workers.poll()
-        time.sleep(0.01)
 
 
 @pytest.fixture

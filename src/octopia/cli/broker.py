@@ -127,7 +127,7 @@ def _wait_until_ready(workers: Workers, overlay: Overlay, screen: Console) -> No
     while not workers.is_ready():
         if workers.problems() and time.monotonic() - begin > _PATIENCE_S:
             break
-        time.sleep(0.02)
+        workers.wait(REFRESH_S)
     count, took = len(overlay.scot.brokers), time.monotonic() - begin
     first, last = overlay.addresses[overlay.scot.brokers[0]], overlay.addresses[overlay.scot.brokers[-1]]
     up = count - len(workers.problems())

@@ -17,7 +17,6 @@ from octopia.runtime.process import Workers
 
 READY_S = 60.0
 """The time in which an overlay must be ready."""
-POLL_S = 0.01
 PORTS = range(12_000, 32_000)
 """The ports on which brokers may listen; the system uses higher ones for outgoing connections."""
 
@@ -48,7 +47,7 @@ def running(overlay: Overlay, processes: int) -> Iterator[Workers]:
         while not workers.is_ready():
             if time.monotonic() > deadline:
                 raise Unavailable(f"the brokers of {overlay.name} are not ready after {READY_S:g} s")
-            time.sleep(POLL_S)
+            workers.wait(deadline - time.monotonic())
         yield workers
     finally:
         workers.stop()

@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
 from typing import Any
 
 from octopia.broker import BrokerSettings
@@ -166,6 +167,14 @@ class Workers:
             raise Unavailable(self._workers[0].first_problem)
         self._events.flush()
         return {report["id"]: report for worker in self._workers for report in worker.reports}
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until a worker reports, dies or is due to be restarted, at most for ``timeout_s``."""
+        running = [worker for worker in self._workers if worker.is_running]
+        due_s = [each.restart.at_s for each in self._workers if each.restart is not None and not each.is_running]
+        rest_s = min((at_s - time.monotonic() for at_s in due_s), default=timeout_s)
+        ends = [end for worker in running for end in (worker.pipe, worker.process.sentinel)]
+        wait(ends, max(0.0, min(timeout_s, rest_s)))
 
     def problems(self) -> dict[str, str]:
         """Return the state of the brokers whose worker died and has not come up again."""
