@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         BlockingClient,
         BlockingSubscription,
         Client,
+        Gap,
         Received,
         Subscription,
         connect,
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
         UnknownBroker,
         UsageError,
     )
-    from octopia.protocol import Overflow
+    from octopia.protocol import Cause, Overflow
     from octopia.runtime.local import Overlay
     from octopia.settings import Algorithm, RoutingSettings
 
     __version__: str
 
 __all__ = ["Algorithm", "Filter", "Overflow", "Overlay", "Publication", "RoutingSettings", "__version__"]
-__all__ += ["Advertisement", "Client", "Received", "Subscription", "connect"]
+__all__ += ["Advertisement", "Cause", "Client", "Gap", "Received", "Subscription", "connect"]
 __all__ += ["BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"]
 __all__ += ["InternalError", "InvariantBroken", "OctopiaError"]
 __all__ += ["UsageError", "InvalidFilter", "FilterTooLarge", "InvalidPublication", "RequestRefused"]

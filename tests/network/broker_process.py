@@ -22,6 +22,7 @@ from rest import unrest
 from octopia.broker.queues import LinkStatus
 from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay
+from octopia.protocol import Cause
 from octopia.runtime.server import BrokerServer
 
 
@@ -78,7 +79,7 @@ def status_of(node: BrokerServer, watches: Sequence[Watch]) -> dict[str, object]
     return {
         "unrest": unrest(node),
         "cases": {case.value: count for case, count in counters.cases.items()},
-        "dropped": counters.dropped_while_down + sum(link.session.dropped_unacknowledged for link in links),
+        "dropped": counters.lost[Cause.LINK_DOWN] + sum(link.session.dropped_unacknowledged for link in links),
         "prt": sorted(map(repr, (entry.id for entry in node.broker.state.prt))),
         "clt": sorted(map(repr, (entry.id for entry in node.broker.state.clt))),
         "watched": {

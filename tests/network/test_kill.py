@@ -21,6 +21,7 @@ from octopia.ids import BrokerId
 from octopia.overlay import parse_tree
 from octopia.overlay.files import overlay_from_text
 from octopia.overlay.scot import Scot
+from octopia.protocol import Cause
 from octopia.protocol.messages import AdvertiseRequest, Gap, SubscribeRequest
 from octopia.runtime.local import Overlay
 from octopia.runtime.server import BrokerServer
@@ -200,7 +201,7 @@ async def _several(rounds: int, seed: int) -> None:
                 assert max(subscriber.got().values()) == 1
                 assert recent[subscriber.name] <= subscriber.got()
         assert {broker: tables(node) for broker, node in overlay._servers.items()} == before
-        assert sum(node.broker.counters.admitted_by_grace for node in overlay._servers.values()) == 0
+        assert sum(node.broker.counters.occasions[Cause.GRACE] for node in overlay._servers.values()) == 0
 
 
 def test_a_broker_goes_on_after_its_grace_and_tells_its_clients():

@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 
 from octopia.content import Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.protocol import Ack, CloseCode, Closing, ClusterIndexVector, Frame, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol import (
+    Ack,
+    Cause,
+    CloseCode,
+    Closing,
+    ClusterIndexVector,
+    Frame,
+    Grant,
+    Hello,
+    Opening,
+    Role,
+    WireItem,
+)
 from octopia.protocol import messages as m
 from octopia.protocol.registry import REGISTRY
 from octopia.tid import messages as tid
@@ -73,7 +85,8 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     m.Unconfirmed: st.builds(m.Unconfirmed, any_texts, numbers, some(brokers)),
     m.CutOff: st.builds(m.CutOff, numbers),
     m.Lost: st.builds(m.Lost, numbers),
-    m.Gap: st.just(m.Gap()),
+    m.Gap: st.builds(m.Gap, st.sampled_from(Cause), numbers),
+    m.GapNotice: st.builds(m.GapNotice, st.sampled_from(Cause), numbers, numbers),
     m.Publish: st.builds(m.Publish, publication_ids, publications, st.none() | civs(), hops, times),
     m.PublishRequest: st.builds(m.PublishRequest, numbers, publications, times),
     m.Deliver: st.builds(

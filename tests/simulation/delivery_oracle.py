@@ -23,7 +23,7 @@ from octopia.broker.state import State
 from octopia.content import Value, evaluate, intersects, normalise
 from octopia.ids import BrokerId
 from octopia.overlay import Scot
-from octopia.protocol import MessageKind
+from octopia.protocol import Cause, MessageKind
 from octopia.protocol.messages import ClientReply, UnadvertiseRequest, UnsubscribeRequest
 from octopia.scenario import AdvertiseItem, LinkChange, PublishItem, SubscribeItem, UnadvertiseItem, UnsubscribeItem
 from octopia.settings import Algorithm
@@ -348,7 +348,7 @@ class Oracle:
 
     def _counter_complaints(self, run: Run, refused: int, journeys: Mapping[int, list[Hop]]) -> Iterator[str]:
         counters = [broker.counters for broker in run.world.brokers.values()]
-        if any(each.over_hop_limit for each in counters):
+        if any(each.lost[Cause.HOP_LIMIT] for each in counters):
             yield "a publication ran into the hop limit"
         if sum(each.refused for each in counters) != refused:
             yield f"brokers counted other refusals than the {refused} that clients heard of"

@@ -6,13 +6,14 @@ one by one.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
 import msgspec
 import pytest
 
-from octopia.broker import advertising, confirming, exchanging, subscribing
+from octopia.broker import advertising, confirming, exchanging, losses, subscribing
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.ids import BrokerId, ClientId, Peer
@@ -35,9 +36,9 @@ def expect_nothing_wrong(report: Report) -> None:
         pytest.fail(str(report), pytrace=False)
 
 
-def expect_violation(scenario: str) -> Violation:
-    """Search until something is wrong, print the shortest path to it, and replay that path."""
-    report = search(scenario)
+def expect_violation(scenario: str, order: Order = Order.BREADTH) -> Violation:
+    """Search until something is wrong, print the path to it, and replay that path."""
+    report = search(scenario, order=order)
     assert report.violation is not None, f"the fault was not found: {report}"
     print(report)
     *before, last = Explorer(find_scenario(scenario)).replay(report.violation.path)
@@ -97,7 +98,7 @@ def test_updates_of_bits_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -
     expect_nothing_wrong(search("bits"))
     monkeypatch.setattr(advertising, "_update", take_any_update)
     violation = expect_violation("bits")
-    assert violation.sentence == "publication 0 never reached subscription 1 of S, which was confirmed before"
+    assert violation.sentence == "publication 0 never reached subscription 1 of S, which was told of no loss"
 
 
 def test_acknowledgements_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_acknowledgements_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) 
         on_civ_ack(state, host_broker, message)
 
     monkeypatch.setattr(confirming, "on_civ_ack", end_all_waits)
-    assert "which was confirmed before" in expect_violation("publish").sentence
+    assert "which was told of no loss" in expect_violation("publish").sentence
 
 
 def test_confirmations_that_do_not_wait_for_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +123,7 @@ def test_confirmations_that_do_not_wait_for_bits(monkeypatch: pytest.MonkeyPatch
         begin(state, last_hop, message, neighbours, ())
 
     monkeypatch.setattr(confirming, "begin", await_neighbours_only)
-    assert "which was confirmed before" in expect_violation("publish").sentence
+    assert "which was told of no loss" in expect_violation("publish").sentence
 
 
 def test_confirmations_that_do_not_wait_for_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +135,7 @@ def test_confirmations_that_do_not_wait_for_neighbours(monkeypatch: pytest.Monke
         begin(state, last_hop, message, (), intersected)
 
     monkeypatch.setattr(confirming, "begin", await_bits_only)
-    assert "which was confirmed before" in expect_violation("publish").sentence
+    assert "which was told of no loss" in expect_violation("publish").sentence
 
 
 def test_entries_removed_on_an_incomplete_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +148,7 @@ def test_entries_removed_on_an_incomplete_digest(monkeypatch: pytest.MonkeyPatch
         on_digest(state, sender, digest)
 
     monkeypatch.setattr(exchanging, "on_subscription_digest", believe)
-    assert "which was confirmed before" in expect_violation("line").sentence
+    assert "which was told of no loss" in expect_violation("line").sentence
 
 
 def test_resent_frames_that_are_not_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,17 +159,17 @@ def test_resent_frames_that_are_not_recognised(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_recovering_broker_that_confirms_before_it_knows_its_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "knows_region", True)
-    assert "which was confirmed before" in expect_violation("recovering").sentence
+    assert "which was told of no loss" in expect_violation("recovering").sentence
 
 
 def test_a_recovering_broker_that_says_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "prt_is_complete", property(lambda state: True))
-    assert "which was confirmed before" in expect_violation("secondary").sentence
+    assert "which was told of no loss" in expect_violation("secondary").sentence
 
 
 def test_a_recovering_broker_that_takes_publications(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "accepts_data", property(lambda state: True))
-    assert "which was confirmed before" in expect_violation("line").sentence
+    assert "which was told of no loss" in expect_violation("line").sentence
 
 
 def test_credit_that_goes_by_the_name_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,10 +178,10 @@ def test_credit_that_goes_by_the_name_of_a_client(monkeypatch: pytest.MonkeyPatc
     assert "frames of class 0 were placed" in expect_violation("return").sentence
 
 
-def greet_as_if_remembered(session: Session, hello: Hello, now_ms: float) -> None:
+def greet_as_if_remembered(session: Session, hello: Hello, outcome: Outcome, now_ms: float) -> None:
     """Go on at the old number, whatever the other end remembers."""
     remembered = msgspec.structs.replace(hello, knows_incarnation=0)
-    _on_hello(session, remembered if hello.knows_incarnation != session._incarnation else hello, now_ms)
+    _on_hello(session, remembered if hello.knows_incarnation != session._incarnation else hello, outcome, now_ms)
 
 
 _on_hello = Session._on_hello
@@ -197,3 +198,20 @@ def test_an_older_broker_that_replaces_the_memory_of_a_newer_one(monkeypatch: py
     """Without fencing, a greeting of an older incarnation makes a neighbour forget what it has accepted."""
     monkeypatch.setattr(steps, "LinkSettings", lambda **settings: LinkSettings(**{**settings, "fences": False}))
     assert expect_violation("old-impostor")
+
+
+@pytest.mark.parametrize(
+    ("function", "scenario"),
+    [
+        ("neighbour_restarted", "line"),
+        ("dropped_for", "line"),
+        ("link_came_up", "line"),
+        ("on_notice", "line"),
+        ("admitted_early", "grace"),
+    ],
+)
+def test_a_loss_that_nobody_is_told_of(monkeypatch: pytest.MonkeyPatch, function: str, scenario: str) -> None:
+    """Every part of the way of a notice is needed: without it, somebody misses a publication and hears nothing."""
+    monkeypatch.setattr(losses, function, lambda *_: None)
+    order = Order.DEPTH if scenario == "grace" else Order.BREADTH
+    assert re.search("told of no loss|owes notices", expect_violation(scenario, order).sentence)

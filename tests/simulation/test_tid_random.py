@@ -19,6 +19,7 @@ from octopia.broker import Broker, Event, Fact, Routed, Verdict
 from octopia.content import Publication, parse_filter
 from octopia.ids import BrokerId, ClientId, PublicationId, SubscriptionId
 from octopia.overlay import LinkShape, Overlay, Scot, parse_tree
+from octopia.protocol import Cause
 from octopia.protocol.messages import ClientReply
 from octopia.scenario import (
     AdvertiseItem,
@@ -62,7 +63,10 @@ class Judged:
     dropped: dict[int, int]
 
     def total(self, counter: str) -> int:
-        return sum(getattr(each.counters, counter) for each in tid_brokers(self.run).values())
+        found = [each.counters for each in tid_brokers(self.run).values()]
+        if counter == "over_hop_limit":
+            return sum(each.lost[Cause.HOP_LIMIT] for each in found)
+        return sum(getattr(each, counter) for each in found)
 
 
 def tid_brokers(run: Run) -> dict[BrokerId, TidBroker]:

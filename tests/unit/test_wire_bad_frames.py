@@ -12,7 +12,7 @@ import pytest
 from octopia.content import Publication
 from octopia.errors import BadFrame, InvalidPublication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.protocol import Ack, CloseCode, Closing, ClusterIndexVector, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol import Ack, Cause, CloseCode, Closing, ClusterIndexVector, Grant, Hello, Opening, Role, WireItem
 from octopia.protocol.messages import (
     AdvertiseRequest,
     CivSet,
@@ -257,15 +257,15 @@ def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
     "data",
     [
         (control(b""), "Input data was truncated"),
-        (control(pack(Gap()) + b"\x00"), "trailing characters"),
+        (control(pack(Gap(Cause.GRACE)) + b"\x00"), "trailing characters"),
         (control(pack({"type": "Nonsense"})), "Invalid value 'Nonsense'"),
         (control(pack({"type": "Publish"})), "Invalid value 'Publish'"),
         (control(pack({"type": "A" * 100_000})), "AAA"),
         (control(pack({})), "missing required field `type`"),
         (control(b"\x82\xa4type\xa3Gap\xa1x" + b"\x91" * 100_000 + b"\x01"), "recursion"),
         (control(b"\x82\xa4type\xa7Confirm\xadsubscriptions\xdd\xff\xff\xff\xff"), "truncated"),
-        (framed(Kind.CONTROL, pack(Gap()), 0, 0, 1), "the traffic class -1, got width 0, class 0"),
-        (framed(Kind.CONTROL, pack(Gap()), 1, -1, 1), "the traffic class -1, got width 1, class -1"),
+        (framed(Kind.CONTROL, pack(Gap(Cause.GRACE)), 0, 0, 1), "the traffic class -1, got width 0, class 0"),
+        (framed(Kind.CONTROL, pack(Gap(Cause.GRACE)), 1, -1, 1), "the traffic class -1, got width 1, class -1"),
         (framed(Kind.ACK, pack(Ack(1, Grant(1, 1, ()))), sequence=1), "expected neither CIV, class nor sequence"),
         (framed(Kind.ACK, pack(Hello(1, 1, 1, Grant(1, 1, ())))), "Invalid value 'Hello'"),
         (framed(Kind.CLOSING, pack({"type": "Closing", "code": "bored"})), "Invalid enum value 'bored'"),

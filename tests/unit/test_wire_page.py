@@ -49,4 +49,4 @@ def test_sizes_are_counted_as_the_page_says():
 
 def test_the_limits_are_those_of_the_code():
     assert Limits() == Limits(publication_bytes_max=3 * 2**19, control_bytes_max=2**20)
-    assert (wire_format.ATTRIBUTES_BYTES_MAX, wire_format.REGION_BYTES_MAX, wire_format.VERSION) == (256 * 1024, 255, 1)
+    assert (wire_format.ATTRIBUTES_BYTES_MAX, wire_format.REGION_BYTES_MAX, wire_format.VERSION) == (256 * 1024, 255, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octopia.errors import BadFrame, PeerError
-from octopia.protocol import WireItem
+from octopia.protocol import Cause, WireItem
 from octopia.protocol.messages import Deliver, Gap, Publish
 from octopia.wire import Limits, Reader, encode
 from wire_samples import BAR, ITEMS, PUB, frames
@@ -79,7 +79,7 @@ def test_what_cannot_be_a_frame_is_refused_by_its_first_five_bytes(start: bytes,
 
 
 def test_limits_can_be_set_between_two_items():
-    (first, second) = frames(Gap(), Publish(PUB, BAR, None, 0, 0.0))
+    (first, second) = frames(Gap(Cause.GRACE), Publish(PUB, BAR, None, 0, 0.0))
     reader = Reader(Limits(publication_bytes_max=10))
     items = reader.feed(encode(first) + encode(second))
     assert next(items) == first
@@ -89,7 +89,7 @@ def test_limits_can_be_set_between_two_items():
 
 
 def test_publications_and_control_have_limits_of_their_own():
-    delivery, gap = map(encode, frames(Deliver(PUB, BAR, (1,), 0, 0.0), Gap()))
+    delivery, gap = map(encode, frames(Deliver(PUB, BAR, (1,), 0, 0.0), Gap(Cause.GRACE)))
     assert len(list(Reader(Limits(len(delivery) - 4, len(gap) - 4)).feed(delivery + gap))) == 2
     for limits in (Limits(len(delivery) - 5, len(gap) - 4), Limits(len(delivery) - 4, len(gap) - 5)):
         with pytest.raises(BadFrame, match="expected a length of"):

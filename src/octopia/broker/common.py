@@ -22,6 +22,7 @@ from octopia.broker.interface import (
     Event,
     Fact,
     ForClients,
+    Loss,
     Routed,
     Told,
 )
@@ -31,7 +32,7 @@ from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
 from octopia.markers import Derived, Fixed, History
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.protocol import MessageKind
+from octopia.protocol import Cause, MessageKind
 from octopia.protocol.messages import (
     ClientReply,
     Copy,
@@ -258,6 +259,11 @@ class CommonState:
             client, handle = self.subscribers[subscription]
             handles.setdefault(client, []).append(handle)
         return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
+
+    def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
+        """Enter a loss into the ledger; a count of 0 is unknown."""
+        self.counters.count_loss(cause, count)
+        self.effects.losses += (Loss(cause, count, peer),)
 
     # Facts.
 

@@ -30,6 +30,7 @@ Confirm             primary             note that a subscription is in force the
 CivNone, CivAck     secondary           clear the sender's bit, as its answer 0; note the version of our bit it holds
 …Digest             any neighbour       after link up: fetch missing entries, remove those that are gone
 CivState, Fetch     any neighbour       store the sender's bits, its answer to a digest; send the entries it lacks
+GapNotice           any neighbour       tell all whom the lost publications could have reached (``losses``)
 PublishRequest      client              refuse, or deliver and route by the OR of its advertisements' CIVs
 Publish             any neighbour       deliver and route by the PRT and by the publication's own CIV
 ==================  ==================  ===========================================================================
@@ -55,6 +56,7 @@ from octopia.broker import (
     exchanging,
     invariants,
     limits,
+    losses,
     placing,
     subscribing,
 )
@@ -67,7 +69,7 @@ from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, SubscriptionId
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector
+from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector
 from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
@@ -80,6 +82,7 @@ from octopia.protocol.messages import (
     CivUnset,
     Confirm,
     Fetch,
+    GapNotice,
     Message,
     NeighbourMessage,
     Publish,
@@ -137,10 +140,13 @@ class OctopiaBroker(BrokerShell[State]):
         return effects
 
     def detach(self, client: ClientId, now_ms: float) -> Effects:
-        """Remove a client, drop its publications that are not routed, and withdraw everything it issued."""
-        effects = super().detach(client, now_ms)
-        placing.client_left(self._state, client)
-        return effects
+        """Remove a client and withdraw what it issued, advertisements once all its publications are routed."""
+        state = self._state
+        if (client, 0) in state.inputs and client in state.clients:
+            advertisements = state.clients[client].advertisements
+            state.leaving[client] = list(advertisements.values())
+            advertisements.clear()
+        return super().detach(client, now_ms)
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
@@ -162,10 +168,13 @@ class OctopiaBroker(BrokerShell[State]):
     def unplaced(self, peer: Peer) -> dict[int, int]:
         """Return the number of accepted publications from a link that still wait to be placed, per class."""
         return {
-            traffic_class: len(known.waiting) + bool(known.placing)
-            for (source, traffic_class), known in self._state.inputs.items()
-            if source == peer
+            traffic_class: len(known) for (source, traffic_class), known in self._state.inputs.items() if source == peer
         }
+
+    @property
+    def unplaced_in_all(self) -> int:
+        """The number of accepted publications that still wait to be placed, also from clients that have left."""
+        return sum(map(len, self._state.inputs.values()))
 
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Mark a link as up, and start the exchange of state over it."""
@@ -174,6 +183,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.queues[peer].come_up()
         state.down.pop(peer, None)
         exchanging.greet(state, peer)
+        losses.link_came_up(state, peer)
         state.effects.ready[peer] = None
         self._finish()
         return state.effects
@@ -184,12 +194,33 @@ class OctopiaBroker(BrokerShell[State]):
         state.begin(now_ms)
         if peer not in state.down:
             state.down[peer] = None
-            state.queues[peer].go_down(now_ms)
+            losses.dropped_for(state, peer, Cause.LINK_DOWN, state.queues[peer].go_down(now_ms))
             confirming.link_lost(state, peer)
             exchanging.link_lost(state, peer)
             placing.link_went_down(state, peer)
             self._finish()
         return state.effects
+
+    def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
+        """Handle a link whose other end does not remember this one."""
+        state = self._state
+        state.begin(now_ms)
+        losses.dropped_for(state, peer, Cause.UNACKNOWLEDGED, dropped)
+        if restarted:
+            losses.neighbour_restarted(state, peer)
+        return state.effects
+
+    def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Handle the loss of a batch that ``receive`` could not handle to its end."""
+        self._state.begin(now_ms)
+        losses.dropped_from(self._state, peer, Cause.FAILED_BATCH, batch)
+        return self._state.effects
+
+    def give_up(self, count: int, now_ms: float) -> Effects:
+        """Handle the end of a broker that must leave publications behind."""
+        self._state.begin(now_ms)
+        losses.left_behind(self._state, count)
+        return self._state.effects
 
     def wake(self, now_ms: float) -> Effects:
         """Handle all due deadlines: the backlog, request timeouts, limits of links that are down, the grace period."""
@@ -197,6 +228,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.begin(now_ms)
         confirming.expire(state)
         exchanging.pass_grace(state)
+        losses.pass_limit(state)
         self._finish()
         return state.effects
 
@@ -357,6 +389,9 @@ class OctopiaBroker(BrokerShell[State]):
             case Fetch():
                 state.trace_receive(sender, message)
                 exchanging.on_fetch(state, sender, message)
+            case GapNotice():
+                state.trace_receive(sender, message)
+                losses.on_notice(state, sender, message)
             case _:
                 raise ProtocolViolation(f"a {type(message).__name__} cannot come from broker {sender}")
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from octopia.broker import advertising, confirming, placing, subscribing
+from octopia.broker import advertising, confirming, losses, placing, subscribing
 from octopia.broker.state import Recovery, State, Task
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
+from octopia.protocol import Cause
 from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
@@ -167,6 +168,10 @@ def progress(state: State) -> None:
         is_told = neighbour in recovery.told_complete or (Task.DIGEST, neighbour) in state.backlog
         if not is_told and _is_complete_towards(state, neighbour):
             _send_subscription_digest(state, neighbour)
+    known_again = [each for each in recovery.passed_by if recovery.knows_all_from(each)]
+    for neighbour in known_again:
+        del recovery.passed_by[neighbour]
+    losses.admitted_early(state, known_again)
     knows_cluster = all(map(recovery.knows_all_from, primary))
     if knows_cluster and not recovery.knows_cluster:
         recovery.knows_cluster = True
@@ -184,7 +189,9 @@ def pass_grace(state: State) -> None:
     incomplete = not state.prt_is_complete
     recovery.grace_passed = True
     if incomplete:
-        state.counters.admitted_by_grace += 1
+        primary = state.neighbourhood.primary_neighbours
+        recovery.passed_by = {each: None for each in primary if not recovery.knows_all_from(each)}
+        state.count_loss(Cause.GRACE, 0, None)
         for client in state.clients:
             tell_of_gap(state, client)
     placing.resume_all(state)
@@ -194,7 +201,7 @@ def pass_grace(state: State) -> None:
 def tell_of_gap(state: State, client: ClientId) -> None:
     """Notify a client if this broker may miss publications."""
     if state.recovery is not None and state.recovery.grace_passed and not state.prt_is_complete:
-        state.tell(client, Gap())
+        state.tell(client, Gap(Cause.GRACE))
 
 
 def _is_complete_towards(state: State, neighbour: BrokerId) -> bool:

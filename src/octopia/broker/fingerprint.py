@@ -16,10 +16,11 @@ import msgspec
 from octopia.broker.common import BrokerSettings, Client, CommonState
 from octopia.broker.interface import Detail
 from octopia.broker.queues import OutputQueue
-from octopia.broker.state import Confirming, Input, Recovery, Request, State
+from octopia.broker.state import Confirming, Input, Owed, Recovery, Request, State
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Publication
 from octopia.ids import Peer
+from octopia.protocol import Cause
 
 
 def fingerprint(state: State) -> str:
@@ -51,6 +52,9 @@ def describe(state: State) -> list[Any]:
         [[neighbour, sorted(unnamed)] for neighbour, unnamed in sorted(state.unnamed.items())],
         [[str(peer), traffic_class, _input(state.inputs[peer, traffic_class])] for peer, traffic_class in _keys(state)],
         [[link, traffic_class, _waiters(waiting)] for (link, traffic_class), waiting in sorted(state.blocked.items())],
+        [[link, sorted(map(_owed, owed.items()))] for link, owed in sorted(state.owed.items())],
+        sorted(state.overdue),
+        [[str(client), advertisements] for client, advertisements in sorted(state.leaving.items())],
     ]
 
 
@@ -106,6 +110,7 @@ def _recovery(recovery: Recovery | None) -> list[Any]:
         [[neighbour, sorted(awaited)] for neighbour, awaited in sorted(recovery.awaited_advertisements.items())],
         sorted(recovery.told_complete),
         [recovery.knows_cluster, recovery.knows_region, recovery.grace_passed, recovery.grace_until_ms],
+        sorted(recovery.passed_by),
     ]
 
 
@@ -120,6 +125,11 @@ def _input(known: Input) -> list[Any]:
 
 def _waiters(waiting: Iterable[tuple[Peer, int]]) -> list[Any]:
     return [[str(peer), traffic_class] for peer, traffic_class in waiting]
+
+
+def _owed(entry: tuple[Cause, Owed]) -> list[Any]:
+    cause, owed = entry
+    return [cause, owed.count, owed.clusters]
 
 
 def _encode_publication(value: object) -> object:

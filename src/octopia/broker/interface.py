@@ -17,7 +17,7 @@ import msgspec
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
-from octopia.protocol import ALL_CLASSES, ClusterIndexVector, MessageKind
+from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import ClientReply, Copy, Message, NeighbourMessage
 from octopia.settings import Limit
 
@@ -68,13 +68,24 @@ class LimitReached(msgspec.Struct, frozen=True, gc=False):
     limit: Limit
 
 
+class Loss(msgspec.Struct, frozen=True, gc=False):
+    """Publications that were lost here; ``peer`` is the link that they were for or came from, if there is one.
+
+    A ``count`` of 0 means that their number is unknown.
+    """
+
+    cause: Cause
+    count: int
+    peer: Peer | None = None
+
+
 class Effects(msgspec.Struct):
     """The consequences of an input, apart from messages, which wait in queues.
 
     ``ready`` holds the neighbours with new messages to take, in the order of queueing. ``placed`` holds the frames
     whose credit may be returned. A ``violation`` by the peer, or a ``failure`` of this broker, ended the handling of a
-    batch early: the link must be closed, and all other effects still hold. ``limits_reached`` are for the log: the
-    requests beyond a limit are already refused.
+    batch early: the link must be closed, and all other effects still hold. ``limits_reached`` and ``losses`` are for
+    the log: the requests beyond a limit are already refused, and losses are counted and told.
     """
 
     ready: dict[BrokerId, None] = msgspec.field(default_factory=dict)
@@ -82,6 +93,7 @@ class Effects(msgspec.Struct):
     violation: ProtocolViolation | None = None
     failure: Exception | None = None
     limits_reached: tuple[LimitReached, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
 
 class Event(enum.StrEnum):
@@ -175,17 +187,23 @@ class Fact(msgspec.Struct):
 class Counters:
     """The counters of a broker's lifetime; ``sent`` counts messages to other brokers by kind.
 
-    ``searches`` counts searches of the PRT for other paths: only TID-dynamic does that.
+    ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
+    counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
+    searches of the PRT for other paths: only TID-dynamic does that.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
     cases: dict[Case, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Case, 0))
     false_positives: int = 0
     refused: int = 0
-    over_hop_limit: int = 0
-    dropped_while_down: int = 0
-    admitted_by_grace: int = 0
+    lost: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
+    occasions: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     searches: int = 0
+
+    def count_loss(self, cause: Cause, count: int) -> None:
+        """Enter a loss into the ledger; a count of 0 is unknown."""
+        self.lost[cause] += count
+        self.occasions[cause] += 1
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
@@ -238,6 +256,10 @@ class Broker(Protocol):
     def unplaced(self, peer: Peer) -> dict[int, int]:
         """Return the number of accepted publications from a link that still wait to be placed, per class."""
 
+    @property
+    def unplaced_in_all(self) -> int:
+        """The number of accepted publications that still wait to be placed, also from clients that have left."""
+
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""
 
@@ -249,6 +271,19 @@ class Broker(Protocol):
 
     def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
         """Mark a link as down."""
+
+    def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
+        """Handle a link whose other end does not remember this one; call it before ``link_up``.
+
+        ``dropped`` are the messages that were written and not acknowledged: the other end may or may not have handled
+        them. With ``restarted``, the neighbour itself has lost its state.
+        """
+
+    def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Handle the loss of a batch that ``receive`` could not handle to its end."""
+
+    def give_up(self, count: int, now_ms: float) -> Effects:
+        """Handle the end of a broker that must leave publications behind."""
 
     def drain_effects(self) -> Effects | None:
         """Return the effects of taking from full queues since the last call, or None."""

@@ -99,6 +99,9 @@ def client_violations(
         if task is Task.LEAVE:
             issued.update({each: peer for each in entries if isinstance(each, AdvertisementId)})
             wanted.update({each: peer for each in entries if isinstance(each, SubscriptionId)})
+    # The advertisements of others stay until all of their publications are routed.
+    for client, advertisements in getattr(state, "leaving", {}).items():
+        issued.update(dict.fromkeys(advertisements, client))
     if hosted != issued:
         yield f"tables hold {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
     if local != wanted:

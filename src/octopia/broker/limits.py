@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from octopia.broker import losses
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
-from octopia.protocol.messages import Publish
+from octopia.protocol import Cause
+from octopia.protocol.messages import Copy
 
 
 def enforce(state: State) -> None:
     """Drop the oldest publications that wait for links that are down, until the rest is within the limits."""
     for peer in state.down:
-        queue = state.queues[peer]
+        queue, dropped = state.queues[peer], list[Copy]()
         while len(queue) and _is_beyond_limits(state, queue):
-            dropped = queue.drop_oldest()
-            assert isinstance(dropped, Publish)
-            state.counters.dropped_while_down += 1
-            state.trace_drop(dropped, peer, 1, "its link was down for too long")
+            dropped.append(queue.drop_oldest())
+            state.trace_drop(dropped[-1], peer, 1, "its link was down for too long")
+        losses.dropped_for(state, peer, Cause.LINK_DOWN, dropped)
 
 
 def next_deadline_ms(state: State) -> float | None:
-    """Return when the oldest publication for a link that is down reaches its age limit, or None."""
+    """Return when a link that is down, or the oldest publication that waits for one, reaches the limit, or None."""
     since = [state.queues[peer].waited_since_ms() for peer in state.down]
     due = [each + state.settings.down_limit_ms for each in since if each is not None]
-    return min(due, default=None)
+    overdue = [losses.overdue_at_ms(state, peer) for peer in state.down]
+    return min((*due, *(each for each in overdue if each is not None)), default=None)
 
 
 def _is_beyond_limits(state: State, queue: OutputQueue) -> bool:

@@ -22,8 +22,8 @@ from typing import TypeAlias
 from octopia.broker import publishing
 from octopia.broker.interface import Placed
 from octopia.broker.publishing import Addressed
-from octopia.broker.state import Input, State
-from octopia.ids import BrokerId, ClientId, Peer
+from octopia.broker.state import Input, State, Task
+from octopia.ids import BrokerId, Peer
 from octopia.protocol.messages import Publish, PublishRequest
 
 Key: TypeAlias = tuple[Peer, int]
@@ -74,14 +74,6 @@ def link_went_down(state: State, link: BrokerId) -> None:
             room_was_made(state, link, traffic_class)
 
 
-def client_left(state: State, client: ClientId) -> None:
-    """Drop the publications of a client that are not routed yet; copies of a routed one are still placed."""
-    key = (client, 0)
-    if key in state.inputs:
-        state.inputs[key].waiting.clear()
-        _resume(state, key)
-
-
 def resume_all(state: State) -> None:
     """Route the publications that waited while this broker did not accept data."""
     for key in sorted(state.inputs, key=lambda key: (str(key[0]), key[1])):
@@ -106,6 +98,8 @@ def _resume(state: State, key: Key) -> None:
         state.effects.placed.append(Placed(*key, placed))
     if not known.waiting and not known.placing:
         del state.inputs[key]
+        if key[0] in state.leaving:
+            state.put_off(Task.LEAVE, key[0], state.leaving.pop(key[0]))
 
 
 def _place(state: State, key: Key, copies: Sequence[Addressed]) -> bool:

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from octopia.broker import losses
 from octopia.broker.clients import refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
@@ -134,7 +135,7 @@ def _decide(
     if not decision.forwards:
         return []
     if publication.hop >= state.settings.hop_limit:
-        _drop_at_hop_limit(state, publication, len(decision.forwards))
+        _drop_at_hop_limit(state, source, publication, len(decision.forwards))
         return []
     plain = _copy(publication, None)
     copies: list[Addressed] = []
@@ -155,8 +156,8 @@ def _copy(publication: Publish, publication_civ: ClusterIndexVector | None) -> P
     )
 
 
-def _drop_at_hop_limit(state: State, publication: Publish, copies: int) -> None:
-    state.counters.over_hop_limit += copies
+def _drop_at_hop_limit(state: State, source: Peer, publication: Publish, copies: int) -> None:
+    losses.beyond_hop_limit(state, source, publication, copies)
     limit = state.settings.hop_limit
     state.trace_drop(publication, None, copies, f"its {copies} copies would go beyond the hop limit of {limit}")
 

@@ -211,10 +211,12 @@ class OutputQueue:
             raise IndexError("expected a publication in the queue, got none")
         return self._remove_oldest(lane)
 
-    def go_down(self, now_ms: float) -> None:
-        """Mark the link as down; its control messages are dropped, since the exchange at link up replaces them."""
+    def go_down(self, now_ms: float) -> list[NeighbourMessage]:
+        """Mark the link as down; remove and return its control messages, which the exchange at link up replaces."""
         self.down_since_ms = now_ms
+        control = list(self._control)
         self._control.clear()
+        return control
 
     def come_up(self) -> None:
         """Mark the link as up."""

@@ -10,7 +10,7 @@ from octopia.broker.common import CommonState, Task
 from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkStatus, Routed, Verdict
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
-from octopia.protocol import ALL_CLASSES
+from octopia.protocol import ALL_CLASSES, Cause
 from octopia.protocol.messages import Message, NeighbourMessage
 
 S = TypeVar("S", bound=CommonState)
@@ -103,6 +103,32 @@ class BrokerShell(Generic[S]):
     def unplaced(self, peer: Peer) -> dict[int, int]:
         """Return the number of accepted publications from a link that still wait to be placed: none, by default."""
         return {}
+
+    @property
+    def unplaced_in_all(self) -> int:
+        """The number of accepted publications that still wait to be placed: none, by default."""
+        return 0
+
+    def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
+        """Count the publications that a neighbour may not have handled before it lost its state."""
+        return self._count_lost(Cause.UNACKNOWLEDGED, peer, dropped, now_ms)
+
+    def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
+        """Count the publications of a batch that ``receive`` could not handle to its end."""
+        return self._count_lost(Cause.FAILED_BATCH, peer, batch, now_ms)
+
+    def give_up(self, count: int, now_ms: float) -> Effects:
+        """Count the publications that this broker must leave behind."""
+        effects = self._state.begin(now_ms)
+        self._state.count_loss(Cause.SHUTDOWN, count, None)
+        return effects
+
+    def _count_lost(self, cause: Cause, peer: Peer, messages: Sequence[Message], now_ms: float) -> Effects:
+        effects = self._state.begin(now_ms)
+        count = sum(message.size_bytes > 0 for message in messages)
+        if count:
+            self._state.count_loss(cause, count, peer)
+        return effects
 
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""

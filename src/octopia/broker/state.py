@@ -16,10 +16,10 @@ from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.markers import Derived
-from octopia.protocol import ClusterIndexVector, MessageKind
+from octopia.protocol import Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
 
-__all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Recovery", "Request", "State", "Task"]
+__all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Owed", "Recovery", "Request", "State", "Task"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,6 +55,7 @@ class Recovery:
     named in their digests that have not arrived. ``unmet`` and ``awaited_advertisements`` are the same for secondary
     neighbours. ``told_complete`` holds the primary neighbours that were sent a complete digest. ``knows_cluster`` is
     True once the PRT is complete, and ``knows_region`` while the CLT has all advertisements of secondary neighbours.
+    ``passed_by`` holds the primary neighbours that publications may have passed by since the end of the grace period.
     """
 
     incomplete: dict[BrokerId, None]
@@ -66,6 +67,7 @@ class Recovery:
     knows_cluster: bool = False
     knows_region: bool = False
     grace_passed: bool = False
+    passed_by: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
 
     def knows_all_from(self, neighbour: BrokerId) -> bool:
         """Return whether a primary neighbour has sent everything that lies behind it."""
@@ -86,6 +88,18 @@ class Input:
     waiting: deque[Publish | PublishRequest] = dataclasses.field(default_factory=deque)
     placing: dict[tuple[BrokerId, int], Publish] = dataclasses.field(default_factory=dict)
 
+    def __len__(self) -> int:
+        """Return the number of publications."""
+        return len(self.waiting) + bool(self.placing)
+
+
+@dataclasses.dataclass(slots=True)
+class Owed:
+    """The gap notices of one cause that wait for a link: the number of losses, and the clusters to enter."""
+
+    count: int = 0
+    clusters: int = 0
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class State(CommonState):
@@ -94,7 +108,9 @@ class State(CommonState):
     ``waits`` maps advertisements to the subscriptions that wait for our bit. ``confirmed`` holds the subscriptions to
     confirm to each neighbour at the end of the current input. ``deadlines`` is a heap of the deadlines of requests;
     it may hold settled ones. ``unnamed`` holds, while the digest of a neighbour arrives in
-    parts, the subscriptions known from it that no part has named.
+    parts, the subscriptions known from it that no part has named. ``owed`` holds the gap notices for links that are
+    down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the advertisements of clients
+    that have left while publications of theirs wait to be placed.
     """
 
     clt: Clt
@@ -111,6 +127,9 @@ class State(CommonState):
     recovery: Recovery | None = None
     inputs: dict[tuple[Peer, int], Input] = dataclasses.field(default_factory=dict)
     blocked: dict[tuple[BrokerId, int], deque[tuple[Peer, int]]] = dataclasses.field(default_factory=dict)
+    owed: dict[BrokerId, dict[Cause, Owed]] = dataclasses.field(default_factory=dict)
+    overdue: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
+    leaving: dict[ClientId, list[AdvertisementId]] = dataclasses.field(default_factory=dict)
     next_version: int = 0
 
     @property

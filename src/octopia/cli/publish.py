@@ -13,7 +13,7 @@ import typer
 
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Count, Rate, Url
-from octopia.client import Client, Received, connect
+from octopia.client import Client, Received, Subscription, connect
 from octopia.content import Filter, Operator, Predicate, Publication, Value, parse_filter
 from octopia.content.filters import Disjunction
 from octopia.errors import InvalidPublication, UsageError
@@ -133,9 +133,7 @@ def sub(
 
 async def _receive(interest: Disjunction, count: int | None, url: str | None, *, as_json: bool) -> None:
     async with connect(url) as client:
-        subscription = await client.subscribe(
-            interest, on_gap=lambda *_: typer.echo("some publications may have been missed here", err=True)
-        )
+        subscription = await client.subscribe(interest, on_gap=_report_gap)
         typer.echo("subscribed; Ctrl-C ends", err=True)
         seen = 0
         async for received in subscription:
@@ -143,6 +141,12 @@ async def _receive(interest: Disjunction, count: int | None, url: str | None, *,
             seen += 1
             if seen == count:
                 return
+
+
+def _report_gap(subscription: Subscription) -> None:
+    gap = subscription.last_gap
+    why = "" if gap is None else f" ({gap.cause}{f', up to {gap.count}' if gap.count else ''})"
+    typer.echo(f"some publications may have been missed here{why}", err=True)
 
 
 def _line(received: Received, *, as_json: bool) -> str:

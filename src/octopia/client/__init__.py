@@ -4,6 +4,7 @@ from octopia.client.blocking import BlockingAdvertisement, BlockingClient, Block
 from octopia.client.client import Client, connect
 from octopia.client.received import Received
 from octopia.client.subscriptions import Advertisement, Subscription
+from octopia.protocol.messages import Gap
 
 __all__ = [
     "Advertisement",
@@ -11,6 +12,7 @@ __all__ = [
     "BlockingClient",
     "BlockingSubscription",
     "Client",
+    "Gap",
     "Received",
     "Subscription",
     "connect",

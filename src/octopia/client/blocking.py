@@ -23,6 +23,7 @@ from octopia.client.subscriptions import Advertisement, Subscription, has_ended,
 from octopia.content import Disjunction, Publication
 from octopia.errors import NotConfirmed, OctopiaError, UsageError
 from octopia.protocol import Overflow
+from octopia.protocol.messages import Gap
 
 T = TypeVar("T")
 
@@ -248,6 +249,11 @@ class BlockingSubscription:
     def gaps(self) -> int:
         """The number of times that publications may have been missed; see ``Subscription.gaps``."""
         return self._subscription.gaps
+
+    @property
+    def last_gap(self) -> Gap | None:
+        """The last of these gaps; see ``Subscription.last_gap``."""
+        return self._subscription.last_gap
 
     def __iter__(self) -> Iterator[Received]:
         return self.iterate()

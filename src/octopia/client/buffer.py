@@ -13,6 +13,7 @@ from octopia.client.received import Received
 from octopia.client.seen import Seen
 from octopia.errors import OctopiaError, SlowSubscriber, UsageError
 from octopia.protocol import Overflow
+from octopia.protocol.messages import Gap
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Buffer:
         self.seen = Seen()
         self.lost = 0
         self.gaps = 0
+        self.last_gap: Gap | None = None
         self.has_ended = False
         self.on_gap: Callable[[], object] | None = None
         self._size = size
@@ -88,9 +90,10 @@ class Buffer:
         """Wake the reader."""
         self._news.set()
 
-    def note_gap(self) -> None:
+    def note_gap(self, gap: Gap) -> None:
         """Note that publications may have been missed."""
         self.gaps += 1
+        self.last_gap = gap
         if self.on_gap is not None:
             call(self.on_gap)
 

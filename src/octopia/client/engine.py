@@ -22,7 +22,7 @@ from octopia.client.publisher import Publisher
 from octopia.client.received import Received
 from octopia.client.requests import Request, Requests
 from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
-from octopia.protocol import MessageKind, Opening
+from octopia.protocol import Cause, MessageKind, Opening
 from octopia.protocol.messages import ClientReply, Confirmed, CutOff, Deliver, Gap, Lost, Refused, Unconfirmed
 
 _log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Engine:
         self.requests.issue_again()
         if not is_first:
             _log.warning("the host broker does not know this client: client=%s broker=%s", self.name, opening.sender)
-            self._note_gap()
+            self._note_gap(Gap(Cause.NEW_SESSION))
 
     def on_replies(self, replies: Sequence[ClientReply]) -> None:
         """Handle what the broker said; wake each reader once."""
@@ -173,7 +173,7 @@ class Engine:
             case Lost():
                 self._note_lost(reply.deliveries)
             case Gap():
-                self._note_gap()
+                self._note_gap(reply)
             case Deliver():
                 pass
             case _:
@@ -185,9 +185,9 @@ class Engine:
         elif (late := self.publisher.refused(reply.number, reply.reason)) is not None:
             self._report(late)
 
-    def _note_gap(self) -> None:
+    def _note_gap(self, gap: Gap) -> None:
         for buffer in list(self.buffers.values()):
-            buffer.note_gap()
+            buffer.note_gap(gap)
 
     def _note_lost(self, deliveries: int) -> None:
         for buffer in self.buffers.values():

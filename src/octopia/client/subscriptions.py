@@ -10,6 +10,7 @@ from octopia.client.buffer import Buffer
 from octopia.client.received import Received
 from octopia.content import Disjunction, format_filter
 from octopia.errors import TimedOut, UsageError
+from octopia.protocol.messages import Gap
 
 OnGap: TypeAlias = Callable[["Subscription"], object]
 Withdraw: TypeAlias = Callable[[], Awaitable[None]]
@@ -68,6 +69,11 @@ class Subscription:
     def gaps(self) -> int:
         """The number of times that publications may have been missed for another reason, such as a lost broker."""
         return self._buffer.gaps
+
+    @property
+    def last_gap(self) -> Gap | None:
+        """The last of these gaps, with its ``cause`` and the ``count`` of lost publications, 0 if that is unknown."""
+        return self._buffer.last_gap
 
     @property
     def has_ended(self) -> bool:

@@ -70,13 +70,16 @@ class Outcome:
     """The result of items from the other end: messages for the broker, and whether the link came up.
 
     With ``is_fenced`` the other end is older than the last one, with a ``violation`` it has exceeded its credit: the
-    connection must be closed.
+    connection must be closed. ``forgotten`` are the messages of a sequence that the other end does not remember: they
+    were written and not acknowledged. With ``was_replaced`` the other end is another incarnation than the last one.
     """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
     came_up: bool = False
     is_fenced: bool = False
     violation: str = ""
+    forgotten: Sequence[Message] = ()
+    was_replaced: bool = False
 
 
 class Session:
@@ -151,7 +154,7 @@ class Session:
                 if self._settings.fences and item.incarnation < self._peer_incarnation:
                     outcome.is_fenced = True
                     break
-                self._on_hello(item, now_ms)
+                self._on_hello(item, outcome, now_ms)
                 outcome.came_up = True
             # Before the greeting, everything else is ignored; it will be written again.
         return outcome
@@ -296,17 +299,18 @@ class Session:
 
     # Handling of items.
 
-    def _on_hello(self, hello: Hello, now_ms: float) -> None:
+    def _on_hello(self, hello: Hello, outcome: Outcome, now_ms: float) -> None:
         if hello.incarnation != self._peer_incarnation:
+            outcome.was_replaced |= self._peer_incarnation != 0
             self._forget_received()
             self._peer_incarnation = hello.incarnation
-            self._forget_sent()
+            self._forget_sent(outcome)
         elif hello.knows_incarnation == self._incarnation:
             self._acknowledge(hello.accepted)
         elif hello.knows_incarnation:
             # Another session with our name has replaced us in its memory. Both sequences begin again.
             self._forget_received()
-            self._forget_sent()
+            self._forget_sent(outcome)
         # Otherwise it has never known us, so it has accepted nothing, and everything is still kept.
         # What it has placed was sent by somebody else, unless it remembers us.
         knows_us = hello.knows_incarnation == self._incarnation
@@ -347,8 +351,9 @@ class Session:
             self.kept_bytes -= self._kept.popleft().message.size_bytes
         return len(self._kept) < before
 
-    def _forget_sent(self) -> None:
+    def _forget_sent(self, outcome: Outcome) -> None:
         """Start a new sequence; drop frames that the other end may or may not have passed on."""
+        outcome.forgotten = [*outcome.forgotten, *(frame.message for frame in self._kept)]
         self.dropped_unacknowledged += sum(frame.message.traffic_class != CONTROL for frame in self._kept)
         self._kept.clear()
         self.kept_bytes = 0

@@ -45,18 +45,19 @@ another client: credit for the frames of the old session is never given to the n
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, LimitReached, Routed
+from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, LimitReached, Loss, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
-from octopia.link import LinkSettings, Session
+from octopia.link import LinkSettings, Outcome, Session
 from octopia.markers import Fixed, History
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
-from octopia.protocol import CONTROL_ONLY, CloseCode, Frame, Hello, Item, MessageKind, Overflow
+from octopia.protocol import CONTROL_ONLY, Cause, CloseCode, Frame, Hello, Item, MessageKind, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Message, PublishRequest
 from octopia.settings import UNLIMITED, Limit, ResourceLimits
 
@@ -103,7 +104,6 @@ class Node:
     """A broker and the sessions of its links."""
 
     _settings: Fixed[NodeSettings]
-    lost_by_slow_clients: History[int]
     last_data_ms: History[float]
     _facts: History[list[Fact]]
 
@@ -121,7 +121,6 @@ class Node:
         self.clients: dict[ClientId, ClientLink] = {}
         self._names: dict[str, ClientId] = {}
         self._client_sessions = 0
-        self.lost_by_slow_clients = 0
         self.last_data_ms = 0.0
         self._admits = broker.accepts_data
         self._short_since_ms: float | None = None
@@ -139,6 +138,7 @@ class Node:
         self._silent: list[Peer] = []
         self._failures: list[Failure] = []
         self._limits_reached: list[LimitReached] = []
+        self._losses: list[Loss] = []
         self._held_back: dict[ClientId, Pause] = {}
         self._facts = []
 
@@ -171,6 +171,8 @@ class Node:
         was_up = link.session is not None and link.session.disconnected()
         if isinstance(link, NeighbourLink):
             link.has_departed = has_left
+            if has_left and link.session is not None:
+                link.departed = link.session.peer_incarnation
             if was_up:
                 self._absorb(self.broker.link_down(link.peer, now_ms), now_ms)
         elif has_left:
@@ -258,15 +260,27 @@ class Node:
         if outcome.violation:
             self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
         if outcome.came_up and isinstance(link, NeighbourLink):
-            self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
+            self._link_up(link, outcome, now_ms)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.
+            self._absorb(self.broker.batch_failed(peer, outcome.messages, now_ms), now_ms)
             link.session.settle_credit(self.broker.unplaced(peer))
         self._dirty[peer] = None
         if isinstance(link, ClientLink):
             if link.rate is not None and outcome.messages:
                 self._count_publications(link, link.rate, outcome.messages, now_ms)
             self._count_unanswered(link, items, now_ms)  # type: ignore[arg-type]
+
+    def _link_up(self, link: NeighbourLink, outcome: Outcome, now_ms: float) -> None:
+        """Record that a link carries messages, and what was lost if the neighbour does not remember this node."""
+        assert link.session is not None
+        # One that left in order has passed on everything, or has told what it could not.
+        restarted = outcome.was_replaced and not link.departed
+        link.departed = 0
+        if outcome.forgotten or restarted:
+            effects = self.broker.link_forgotten(link.peer, outcome.forgotten, restarted, now_ms)
+            self._absorb(effects, now_ms)
+        self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
 
     def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> bool:
         """Give messages to the broker, and return whether it handled them all."""
@@ -366,6 +380,15 @@ class Node:
 
     # Admission.
 
+    def give_up(self, now_ms: float) -> None:
+        """Tell everybody that this node goes down with publications that it could not pass on, if that is so."""
+        links = [link for link in self.links.values() if link.session is not None]
+        unacknowledged = sum(link.session.kept_bytes > 0 for link in links if link.session is not None)
+        count = self.broker.unplaced_in_all + sum(map(self.broker.waits_for, self.links))
+        count += sum(link.in_service is not None for link in self.links.values())
+        if count or unacknowledged:
+            self._absorb(self.broker.give_up(count, now_ms), now_ms)
+
     def drain(self, together: Collection[Peer] = ()) -> None:
         """Accept no more publications, except from brokers that drain at the same time."""
         self._is_draining = True
@@ -390,7 +413,7 @@ class Node:
         """The number of publications and deliveries that wait here."""
         waiting = sum(map(self.broker.waits_for, self.links))
         waiting += sum(link.in_service is not None for link in self.links.values())
-        waiting += sum(sum(self.broker.unplaced(peer).values()) for peer in self._peers)
+        waiting += self.broker.unplaced_in_all
         return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
 
     @property
@@ -404,7 +427,7 @@ class Node:
             unacknowledged = link.session is not None and link.session.awaits_acknowledgement
             if is_needed and (unacknowledged or link.in_service is not None or self.broker.waits_for(peer)):
                 return False
-        if any(self.broker.unplaced(peer) for peer in self._peers):
+        if self.broker.unplaced_in_all:
             return False
         return not any(
             link.is_connected
@@ -449,6 +472,7 @@ class Node:
             self._dirty[held] = None
         for client in [each for each in self.clients.values() if each.expires_ms is not None]:
             if client.expires_ms is not None and now_ms >= client.expires_ms:
+                self._count_lost(Cause.CLIENT_GONE, len(client.mailbox.deliveries), client.peer)
                 self.detach(client.peer, now_ms)
 
     def wake_broker(self, now_ms: float) -> None:
@@ -492,13 +516,15 @@ class Node:
             ready.failures, self._failures = self._failures, []
         if self._limits_reached:
             ready.limits_reached, self._limits_reached = self._limits_reached, []
+        if self._losses:
+            ready.losses, self._losses = self._losses, []
         return ready
 
     @property
     def has_work(self) -> bool:
         """True if ``ready`` has something to do."""
-        changed = self._dirty or self._entries or self._inputs or self._closes or self._silent or self._failures
-        return bool(changed) or (not self._admits and self.broker.accepts_data)
+        changed = self._dirty or self._entries or self._inputs or self._closes or self._silent
+        return bool(changed or self._failures or self._losses) or (not self._admits and self.broker.accepts_data)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts of the trace since the last call."""
@@ -621,6 +647,8 @@ class Node:
             self._dirty[peer] = None
         if effects.limits_reached:
             self._limits_reached += effects.limits_reached
+        if effects.losses:
+            self._losses += effects.losses
         if not effects.placed:
             return
         self.last_data_ms = now_ms
@@ -646,7 +674,8 @@ class Node:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
         settings = self._settings
         losses = fan_out(entries, self.clients, settings.client_queue_limit, settings.client_queue_bytes, self._dirty)
-        self.lost_by_slow_clients += len(losses.deliveries)
+        for client, count in Counter(client for client, _ in losses.deliveries).items():
+            self._count_lost(Cause.SLOW_CLIENT, count, client)
         if self._settings.detail >= Detail.DELIVERIES:
             self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
         for client, lost in losses.cut_off.items():
@@ -677,7 +706,9 @@ class Node:
                 if held <= budget * _RELIEVED or not link.held_bytes:
                     break
                 held -= link.held_bytes
-                self._cut_off(link, len(link.mailbox.take_deliveries()), now_ms)
+                lost = len(link.mailbox.take_deliveries())
+                self._count_lost(Cause.SLOW_CLIENT, lost, link.peer)
+                self._cut_off(link, lost, now_ms)
         was_short = self._short_since_ms is not None
         is_short = held > budget * (_RELIEVED if was_short else _SHORT)
         if was_short != is_short:
@@ -697,6 +728,17 @@ class Node:
                 self._fail(link.peer, error)
         self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to"))
         self.detach(link.peer, now_ms)
+
+    @property
+    def lost_by_slow_clients(self) -> int:
+        """The number of deliveries that were lost because their clients were too slow."""
+        return self.broker.counters.lost[Cause.SLOW_CLIENT]
+
+    def _count_lost(self, cause: Cause, count: int, client: ClientId) -> None:
+        """Enter the losses of a client into the broker's ledger."""
+        if count:
+            self.broker.counters.count_loss(cause, count)
+            self._losses.append(Loss(cause, count, client))
 
     # Helpers.
 

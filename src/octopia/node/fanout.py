@@ -40,7 +40,7 @@ def fan_out(
         if not isinstance(entry, Delivered):
             link = clients.get(entry.client)
             if link is not None:
-                link.mailbox.answers.append(entry.reply)
+                link.mailbox.answer(entry.reply)
                 reached[entry.client] = None
             continue
         copy, size_bytes = entry.copy, entry.copy.size_bytes

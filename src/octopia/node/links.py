@@ -19,7 +19,7 @@ class NeighbourLink:
     It has a session, unless the driver promises that nothing is ever lost; ``taken`` are the messages for such a
     driver. While the connection cannot carry more it ``is_paused``. Publications over a link that ``is_paced`` leave
     one by one, when the driver says so; ``in_service`` is the one that occupies it. A neighbour that ``has_departed``
-    went down in order.
+    went down in order; ``departed`` is the incarnation that did so last.
     """
 
     peer: BrokerId
@@ -27,6 +27,7 @@ class NeighbourLink:
     is_paused: bool = False
     is_paced: bool = False
     has_departed: bool = False
+    departed: int = 0
     in_service: Message | None = None
     taken: list[Message] = dataclasses.field(default_factory=list)
 

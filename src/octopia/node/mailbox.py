@@ -1,21 +1,24 @@
-"""The replies that wait for one client: a notice of losses, answers, then deliveries, which are bounded."""
+"""The replies that wait for one client: notices of losses, answers, then deliveries, which are bounded."""
 
 from __future__ import annotations
 
-from octopia.protocol.messages import ClientReply, Deliver, Lost
+from octopia.protocol import Cause
+from octopia.protocol.messages import ClientReply, Deliver, Gap, Lost
 
 
 class Mailbox:
     """The replies that wait for a client, in the order in which they leave.
 
     Lists are enough, since most are handed over as a whole. There are no classes and no window: no publication is ever
-    routed around a client.
+    routed around a client. ``lost`` counts its own losses since the last notice, and ``gaps`` those of others by cause:
+    they take no more room, however long the client does not read.
     """
 
-    __slots__ = ("answers", "deliveries", "lost", "size_bytes")
+    __slots__ = ("answers", "deliveries", "gaps", "lost", "size_bytes")
 
     def __init__(self) -> None:
         self.lost = 0
+        self.gaps: dict[Cause, int] = {}
         self.size_bytes = 0
         self.answers: list[ClientReply] = []
         self.deliveries: list[Deliver] = []
@@ -23,14 +26,24 @@ class Mailbox:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to take."""
-        return not self.deliveries and not self.answers and not self.lost
+        return not self.deliveries and not self.answers and not self.lost and not self.gaps
+
+    def answer(self, reply: ClientReply) -> None:
+        """Add an answer, or a notice."""
+        if isinstance(reply, Gap):
+            self.gaps[reply.cause] = self.gaps.get(reply.cause, 0) + reply.count
+        else:
+            self.answers.append(reply)
 
     def take_answers(self) -> list[ClientReply]:
         """Remove and return everything but deliveries."""
         taken, self.answers = self.answers, []
-        if self.lost:
-            taken.insert(0, Lost(self.lost))
-            self.lost = 0
+        if self.lost or self.gaps:
+            notices: list[ClientReply] = [Gap(cause, count) for cause, count in self.gaps.items()]
+            if self.lost:
+                notices.append(Lost(self.lost))
+            self.lost, self.gaps = 0, {}
+            return notices + taken
         return taken
 
     def take_all(self) -> list[ClientReply]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from octopia.broker import ForClients, LimitReached
+from octopia.broker import ForClients, LimitReached, Loss
 from octopia.ids import Peer
 from octopia.protocol import CloseCode, Item
 from octopia.protocol.messages import Message
@@ -47,6 +47,8 @@ class Ready:
         Links whose other end was silent for too long: drop the connection, then call ``Node.disconnect``.
     ``limits_reached``
         Clients that have reached a limit, to be logged. They are already refused or held back.
+    ``losses``
+        Publications that were lost, to be logged. They are already counted and told.
     """
 
     failures: Sequence[Failure] = ()
@@ -55,3 +57,4 @@ class Ready:
     closes: Sequence[Close] = ()
     silent: Sequence[Peer] = ()
     limits_reached: Sequence[LimitReached] = ()
+    losses: Sequence[Loss] = ()

@@ -6,6 +6,7 @@ Brokers, sessions, the wire format and clients all build on this package. It hol
 Other routing schemes add their own messages with ``registry.register``; nothing here knows them.
 """
 
+from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
 from octopia.protocol.frames import Ack, Frame, Grant, Hello, Item
 from octopia.protocol.handshake import CloseCode, Closing, Opening, Overflow, Role
@@ -19,6 +20,7 @@ __all__ = [
     "CONTROL_ONLY",
     "Ack",
     "Answer",
+    "Cause",
     "CloseCode",
     "Closing",
     "ClusterIndexVector",

@@ -17,6 +17,7 @@ class MessageKind(enum.StrEnum):
     PUBLICATION = "publication"
     CONFIRMATION = "confirmation"
     SYNC = "sync"
+    GAP = "gap"
 
     # Kinds are counted with every message, and the default hash of enums is a Python function.
     __hash__ = str.__hash__

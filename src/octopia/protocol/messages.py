@@ -19,6 +19,7 @@ import msgspec
 
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
+from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
 from octopia.protocol.kinds import MessageKind
 from octopia.protocol.traffic import CONTROL, HEADER_BYTES
@@ -222,11 +223,28 @@ class Fetch(Control, frozen=True):
     advertisements: tuple[AdvertisementId, ...] = ()
 
 
+# Between brokers: losses.
+
+
+class GapNotice(Control, frozen=True):
+    """A notice that publications were lost on their way over this link, or on the way to it.
+
+    It follows the tree of the receiver's cluster to all subscribers that may have missed them. It also enters the
+    clusters whose bits are set in ``clusters``, as the publications would have. A ``count`` of 0 means that the number
+    of lost publications is not known.
+    """
+
+    kind: ClassVar[MessageKind] = MessageKind.GAP
+    cause: Cause
+    count: int
+    clusters: int = 0
+
+
 CivUpdate: TypeAlias = CivSet | CivUnset | CivNone | CivState
 Confirmation: TypeAlias = CivNone | CivAck | Confirm
 Sync: TypeAlias = SubscriptionDigest | AdvertisementDigest | CivState | Fetch
 BrokerMessage: TypeAlias = (
-    Advertise | Unadvertise | Subscribe | Unsubscribe | CivSet | CivUnset | Publish | Confirmation | Sync
+    Advertise | Unadvertise | Subscribe | Unsubscribe | CivSet | CivUnset | Publish | Confirmation | Sync | GapNotice
 )
 
 
@@ -342,7 +360,10 @@ class Lost(Control, frozen=True):
 
 
 class Gap(Control, frozen=True):
-    """A notice that publications may be missing: the broker admitted some before it knew all of its cluster again."""
+    """A notice that publications may be missing, with the cause and their number, which is 0 if it is unknown."""
+
+    cause: Cause
+    count: int = 0
 
 
 ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap

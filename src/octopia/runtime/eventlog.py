@@ -43,6 +43,7 @@ class EventKind(enum.StrEnum):
     CONNECTION_LOST = "connection_lost"
     UNREACHABLE = "unreachable"
     INTERNAL_ERROR = "internal_error"
+    PUBLICATIONS_LOST = "publications_lost"
     WORKER_DIED = "worker_died"
     WORKER_RESTARTED = "worker_restarted"
 

@@ -94,6 +94,11 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
         "limits": _limits_of(server),
         "tables": broker.table_sizes(),
         "sent": {str(kind): count for kind, count in counters.sent.items()},
+        "losses": {
+            str(cause): {"publications": counters.lost[cause], "occasions": times}
+            for cause, times in counters.occasions.items()
+            if times
+        },
         "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
         "links": {
             str(peer): {

@@ -31,6 +31,7 @@ from octopia.runtime.eventlog import EventKind, EventLog, fields_of, host_of
 from octopia.runtime.greeters import BROKER_LIMITS, Caller
 from octopia.runtime.lag import LagGate
 from octopia.runtime.lines import Line, NeighbourLine
+from octopia.runtime.losslog import LossLog
 from octopia.settings import Limit
 from octopia.transport import Connection
 from octopia.transport.settings import BROKER_LINK, CLIENT_LINK, DELAY_LIMIT_MS
@@ -137,6 +138,7 @@ class BrokerServer:
                 line.set_shape(shape)
         self.fenced = ""
         self.events = EventLog(broker=str(broker))
+        self.losses = LossLog(self.events)
         self.admission = Admission(overlay.limits)
         self.limits_reached: Counter[Limit] = Counter()
         self.problems: Callable[[], dict[str, str]] = dict
@@ -223,7 +225,9 @@ class BrokerServer:
         return self.node.is_at_rest and self.now_ms() - self.node.last_data_ms > QUIET_S * 1000.0
 
     async def stop(self) -> None:
-        """Close everything."""
+        """Close everything; neighbours are told if publications are left behind."""
+        self.node.give_up(self.now_ms())
+        self.carry_out()
         self._end_tasks()
         lines = [*self.lines.values(), *self.client_lines.values()]
         connections = [*self._guests, *(line.connection for line in lines if line.connection is not None)]
@@ -255,6 +259,7 @@ class BrokerServer:
             self._server.close()
         for line in self.lines.values():
             line.clear()
+        self.losses.flush(is_over=True)
         self.events.flush(is_over=True)
 
     @property
@@ -321,6 +326,8 @@ class BrokerServer:
                 self._connection_ended(peer, None)
         for reached in ready.limits_reached:
             self._note_limit(reached.limit, reached.client.name)
+        for loss in ready.losses:
+            self.losses.note(loss)
 
     def _close(self, peer: Peer, code: CloseCode, reason: str, incarnation: int) -> None:
         line = self._line(peer)
@@ -343,6 +350,7 @@ class BrokerServer:
         self.lag_gate.ticked()
         self.node.wake(self.now_ms())
         self.carry_out()
+        self.losses.flush()
         self.events.flush()
 
     # Connections.
@@ -505,10 +513,11 @@ class BrokerServer:
         again = f"{self.id} starts as a newer incarnation than {reason.incarnation}, which was seen before"
         self.events.note(EventKind.FENCED, str(self.id), reason=again)
         self.node = self._make_node(max(reason.incarnation, self.incarnation) + 1)
-        for line in (*self.lines.values(), *self.client_lines.values()):
-            line.close(CloseCode.SHUTDOWN, f"{self.id} starts again")
+        for client_line in self.client_lines.values():
+            client_line.close(CloseCode.SHUTDOWN, f"{self.id} starts again")
         self.client_lines.clear()
         for peer, line in self.lines.items():
+            line.abort()  # A good-bye would say that nothing is lost.
             self.node.pace(peer, line.shaper.has_rate)
             if peer in self._gone:
                 self._gone[peer].set()

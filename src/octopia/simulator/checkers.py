@@ -2,9 +2,9 @@
 
 ``Ledger`` records the actions of clients, and the moments when everything had settled. From that it computes which
 subscriptions must have received a publication, and which may have: a request that was still in progress when a
-publication was made allows both answers. While a link is cut or a broker is down, publications stay under way. A crash
-may lose what is under way then, and nothing else. The ledger evaluates filters directly and shares no code with
-routing.
+publication was made allows both answers. While a link is cut or a broker is down, publications stay under way. One that
+is not delivered in the end is an error, unless its subscriber was told of a loss after it was made: a client that was
+told nothing has missed nothing. The ledger evaluates filters directly and shares no code with routing.
 """
 
 from __future__ import annotations
@@ -52,15 +52,14 @@ class _Issued:
 
 @dataclasses.dataclass(slots=True)
 class _Published:
-    """A publication, under way from ``begin`` to ``end``; one that a crash may have lost need not arrive."""
+    """A publication, under way from ``begin`` to ``end``; one that its client could not send has ``failed``."""
 
     client: str
     publication: Publication
     made_ms: float
     begin: int
     end: int | None = None
-    is_excused: bool = False
-    made_while_down: bool = False
+    failed: bool = False
 
 
 class Ledger:
@@ -73,6 +72,7 @@ class Ledger:
         self._under_way: list[_Published] = []
         self._cuts: dict[object, None] = {}
         self._crashed: dict[object, None] = {}
+        self._told_ms: dict[str, float] = {}
 
     def settle(self) -> None:
         """Record that everything so far has taken effect, except over cut links and at brokers that are down."""
@@ -91,10 +91,8 @@ class Ledger:
         self._cuts.pop(link, None)
 
     def crashed(self, broker: object, clients: list[str]) -> None:
-        """Record that a broker and its clients' connections crashed: whatever is under way may be lost."""
+        """Record that a broker and its clients' connections crashed."""
         self._crashed[broker] = None
-        for made in self._under_way:
-            made.is_excused = True
         self._interrupt(clients)
 
     def restarted(self, broker: object, clients: list[str]) -> None:
@@ -107,6 +105,17 @@ class Ledger:
             if issued.client in clients:
                 issued.last_outage = self._time
                 issued.confirmed_ms = None
+
+    def told(self, client: str, now_ms: float) -> None:
+        """Record that a client was told of a loss: it may miss whatever was published before."""
+        self._told_ms[client] = now_ms
+
+    def cut_off(self, client: str, now_ms: float) -> None:
+        """Record that a client was told that it is too slow, and has lost its connection and all that it issued."""
+        self.told(client, now_ms)
+        for issued in self._issued.values():
+            if issued.client == client and issued.until is None:
+                issued.until, issued.until_ms = self._time, now_ms
 
     def confirmed(self, name: str, now_ms: float) -> None:
         """Record that a subscription was confirmed to its client."""
@@ -138,13 +147,12 @@ class Ledger:
 
     def published(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
         """Record a publication."""
-        made = _Published(client, publication, now_ms, self._time, made_while_down=bool(self._crashed))
-        self._published[number] = made
+        made = self._published[number] = _Published(client, publication, now_ms, self._time)
         self._under_way.append(made)
 
     def failed(self, number: int, client: str, publication: Publication, now_ms: float) -> None:
         """Record a publication that its client could not send."""
-        self._published[number] = _Published(client, publication, now_ms, self._time, self._time, is_excused=True)
+        self._published[number] = _Published(client, publication, now_ms, self._time, self._time, failed=True)
 
     @property
     def under_way(self) -> int:
@@ -174,15 +182,8 @@ class Ledger:
         issued = [(name, each) for name, each in self._issued.items() if each.is_subscription]
         return [(name, each.filter, each.was_issued_at(made.made_ms)) for name, each in issued]
 
-    def complaints(self, recorder: Recorder, *, may_miss: bool = False, crashes_swallow: bool = False) -> list[str]:
-        """Return a sentence for every wrong or missing delivery.
-
-        With ``may_miss``, missing deliveries are allowed. With ``crashes_swallow``, they are allowed for publications
-        made while a broker was down, which may have been written to it before the crash was noticed.
-        """
-        if crashes_swallow:
-            for made in self._published.values():
-                made.is_excused = made.is_excused or made.made_while_down
+    def complaints(self, recorder: Recorder, *, may_miss: bool = False) -> list[str]:
+        """Return a sentence for every wrong or missing delivery; with ``may_miss``, missing ones are allowed."""
         return list(self._delivery_complaints(recorder, may_miss))
 
     def expected(self, number: int) -> tuple[list[str], list[str]]:
@@ -192,8 +193,8 @@ class Ledger:
         offers = [each for each in own if conforms(each.filter, made.publication)]
         begin, end = made.begin, self._end(made)
         may_pass = any(each.may_hold(begin, begin) for each in offers)
-        # A publication that is still under way, or was when a broker crashed, need not have arrived.
-        is_certain = made.end is not None and not made.is_excused
+        # A publication that is still under way need not have arrived.
+        is_certain = made.end is not None and not made.failed
         must_pass = is_certain and any(each.must_hold(begin, begin, made.made_ms) for each in offers)
         interested = [
             (name, issued)
@@ -215,7 +216,13 @@ class Ledger:
                 yield f"publication {delivery.publication} reached {delivery.client} for another client's subscription"
         for number, names in received.items():
             must, may = self.expected(number)
-            yield from _differences(number, names, [] if may_miss else must, may)
+            made_ms = self._published[number].made_ms
+            unheard = [] if may_miss else [name for name in must if self._told_after(name) < made_ms]
+            yield from _differences(number, names, unheard, may)
+
+    def _told_after(self, name: str) -> float:
+        """Return when the client of a subscription was last told of a loss."""
+        return self._told_ms.get(self._issued[name].client, float("-inf"))
 
 
 def _differences(number: int, received: list[str], must: list[str], may: list[str]) -> Iterator[str]:
@@ -227,7 +234,7 @@ def _differences(number: int, received: list[str], must: list[str], may: list[st
             yield f"publication {number} was delivered to {name}, which does not want it"
     for name in must:
         if name not in once:
-            yield f"publication {number} was not delivered to {name}, which wants it"
+            yield f"publication {number} was not delivered to {name}, which wants it and was told of no loss"
 
 
 def journey_complaints(hops: list[Hop], scot: Scot) -> Iterator[str]:

@@ -16,8 +16,8 @@ import msgspec
 from octopia.broker.interface import Broker, Delivered, Detail, Event, Fact, Routed
 from octopia.broker.numbered import Kept
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, PublicationId, SubscriptionId
-from octopia.protocol import MessageKind
-from octopia.protocol.messages import ClientReply, CutOff, Deliver, Publish, Refused
+from octopia.protocol import Cause, MessageKind
+from octopia.protocol.messages import ClientReply, CutOff, Deliver, Gap, Publish, Refused
 from octopia.simulator.profiles import Profile
 from octopia.trace import Deliveries, Row, TraceSink
 
@@ -98,9 +98,18 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ToldGap(msgspec.Struct, frozen=True):
+    """A notice to a client that it may have missed publications; a ``count`` of 0 is unknown."""
+
+    client: str
+    cause: Cause
+    count: int
+    at_ms: float
+
+
 @dataclasses.dataclass(slots=True)
 class Recorder:
-    """A collector of deliveries, hops and refusals; paths are known if brokers trace hops.
+    """A collector of deliveries, hops, refusals and gaps; paths are known if brokers trace hops.
 
     Without ``keep``, for very large runs, it only learns names.
     """
@@ -110,6 +119,7 @@ class Recorder:
     deliveries: list[Delivery] = dataclasses.field(default_factory=list)
     hops: list[Hop] = dataclasses.field(default_factory=list)
     refused: list[Refusal] = dataclasses.field(default_factory=list)
+    gaps: list[ToldGap] = dataclasses.field(default_factory=list)
     _came_from: dict[tuple[PublicationId, BrokerId, int], BrokerId] = dataclasses.field(default_factory=dict)
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
@@ -142,6 +152,8 @@ class Recorder:
             case CutOff():
                 reason = f"it was too slow and was cut off: {reply.lost} deliveries were lost"
                 self.refused.append(Refusal(None, client, reason))
+            case Gap():
+                self.gaps.append(ToldGap(client, reply.cause, reply.count, now_ms))
             case _:
                 pass
 

@@ -14,7 +14,7 @@ import msgspec
 
 from octopia.broker import Detail
 from octopia.ids import BrokerId
-from octopia.protocol import MessageKind
+from octopia.protocol import Cause, MessageKind
 from octopia.scenario import (
     Scenario,
 )
@@ -26,15 +26,16 @@ from octopia.simulator.script import Recording, Script
 from octopia.simulator.world import Observer, World
 from octopia.trace import TraceSink
 
-_CAUSES = (
-    "dropped_while_down",
-    "lost_by_slow_clients",
-    "admitted_by_grace",
-    "over_hop_limit",
-    "orphaned",
-    "duplicate_deliveries_dropped",
-)
-"""The counters of losses and duplicates, of either kind of broker."""
+_KEYS = {
+    Cause.LINK_DOWN: "dropped_while_down",
+    Cause.SLOW_CLIENT: "lost_by_slow_clients",
+    Cause.UNACKNOWLEDGED: "written_to_crashed_brokers",
+    Cause.HOP_LIMIT: "over_hop_limit",
+}
+"""The names of counted losses in a result; other causes keep their own."""
+
+_TID_COUNTERS = ("orphaned", "duplicate_deliveries_dropped")
+"""The counters of losses and duplicates that only TID brokers have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,42 +61,34 @@ class Run:
             "civs": self._civs(),
             "refused": msgspec.to_builtins(self.recorder.refused),
             "false_positives": sum(each.false_positives for each in self.world.counters()),
-        } | ({"losses": losses} if (losses := self.losses()) else {})
+        } | {
+            key: found
+            for key, found in (("losses", self.losses()), ("gaps", msgspec.to_builtins(self.recorder.gaps)))
+            if found
+        }
 
     def messages(self) -> dict[str, int]:
-        """Return the number of messages between brokers by kind, zeros included."""
+        """Return the number of messages between brokers by kind, zeros included except for notices of losses."""
         counters = self.world.counters()
-        return {kind.value: sum(each.sent[kind] for each in counters) for kind in MessageKind}
+        totals = {kind: sum(each.sent[kind] for each in counters) for kind in MessageKind}
+        return {kind.value: count for kind, count in totals.items() if count or kind is not MessageKind.GAP}
 
     def losses(self) -> dict[str, int]:
         """Return the counts of lost and duplicate publications by cause, from brokers and links; zeros left out."""
-        totals = {"written_to_crashed_brokers": self._written_to_crashed_brokers()}
-        for cause in _CAUSES:
-            totals[cause] = sum(getattr(each, cause, 0) for each in (*self.world.counters(), *self.world.nodes))
-        return {cause: count for cause, count in totals.items() if count}
+        counters = self.world.counters()
+        totals = {_KEYS.get(cause, str(cause)): sum(each.lost[cause] for each in counters) for cause in Cause}
+        totals["admitted_by_grace"] = sum(each.occasions[Cause.GRACE] for each in counters)
+        for name in _TID_COUNTERS:
+            totals[name] = sum(getattr(each, name, 0) for each in counters)
+        return {name: count for name, count in totals.items() if count}
 
     def complaints(self) -> list[str]:
-        """Return a sentence for every wrong or missing delivery.
-
-        Losses that the design allows and counts are no errors: publications that a broker dropped for a link that was
-        down too long, deliveries that a slow client lost, publications missed by a broker that continued after its
-        grace period, and those written to a crashed broker before its neighbours noticed.
-        """
-        algorithm, counters = self.scenario.routing.algorithm, self.world.counters()
-        losses = sum(each.admitted_by_grace + each.dropped_while_down for each in counters)
-        losses += sum(node.lost_by_slow_clients for node in self.world.nodes)
+        """Return a sentence for every wrong delivery, and for every missing one that its subscriber was not told of."""
+        algorithm = self.scenario.routing.algorithm
         # TID-dynamic does not guarantee every delivery; its losses and duplicates are counted.
-        may_miss = bool(losses) or algorithm is Algorithm.TID_DYNAMIC
+        deliveries = self.ledger.complaints(self.recorder, may_miss=algorithm is Algorithm.TID_DYNAMIC)
         journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
-        deliveries = self.ledger.complaints(
-            self.recorder, may_miss=may_miss, crashes_swallow=self._written_to_crashed_brokers() > 0
-        )
         return [*deliveries, *journeys]
-
-    def _written_to_crashed_brokers(self) -> int:
-        """Return the number of publications that were written to brokers which then lost their state."""
-        sessions = [link.session for node in self.world.nodes for link in node.links.values()]
-        return sum(session.dropped_unacknowledged for session in sessions if session is not None)
 
     def _tables(self, broker: BrokerId) -> dict[str, int]:
         """Return the sizes of a broker's tables, 0 for a broker that is down."""

@@ -16,6 +16,9 @@ from octopia.protocol.messages import (
     ClientReply,
     ClientRequest,
     Confirmed,
+    CutOff,
+    Gap,
+    Lost,
     PublishRequest,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -82,8 +85,8 @@ class _Client:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Confirmations:
-    """An observer that records the confirmations of subscriptions in the ledger."""
+class _Hearing:
+    """An observer that records in the ledger what clients are told: confirmations of subscriptions, and losses."""
 
     ledger: Ledger
     names: Names
@@ -92,9 +95,13 @@ class _Confirmations:
         """Ignore facts of brokers."""
 
     def on_reply(self, client: str, broker: BrokerId, reply: ClientReply, now_ms: float) -> None:
-        """Record a confirmation."""
+        """Record a confirmation, or a loss."""
         if isinstance(reply, Confirmed):
             self.ledger.confirmed(self.names.issued(client, reply.number), now_ms)
+        elif isinstance(reply, Gap | Lost):
+            self.ledger.told(client, now_ms)
+        elif isinstance(reply, CutOff):
+            self.ledger.cut_off(client, now_ms)
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Ignore deliveries."""
@@ -141,7 +148,7 @@ class Script:
         )
         whole = not recording.keep and self._clients_are_never_slow()
         environment = _environment_of(scenario, self.profile, self.seed, whole=whole)
-        listeners: list[Observer] = [self.recorder, _Confirmations(self.ledger, self.names)]
+        listeners: list[Observer] = [self.recorder, _Hearing(self.ledger, self.names)]
         listeners += [*self._tracers, *observers]
         self.world = World(scot, settings, environment, listeners)
         self._clients = {client.name: _Client(client.broker) for client in scenario.clients}

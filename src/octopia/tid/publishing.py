@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from octopia.broker.clients import refuse
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.protocol import Cause
 from octopia.protocol.messages import PublishRequest
 from octopia.settings import PathSelection
 from octopia.tid.deliveries import deliver_locally
@@ -78,7 +79,7 @@ def route(state: TidState, came_from: Peer, publication: TidPublish) -> None:
     if publication.hop < state.settings.hop_limit:
         _forward(state, publication, paths)
     elif paths:
-        state.counters.over_hop_limit += len(paths)
+        state.count_loss(Cause.HOP_LIMIT, len(paths), None)
         limit = state.settings.hop_limit
         reason = f"its {len(paths)} copies would go beyond the hop limit of {limit}"
         state.trace_drop(publication, None, len(paths), reason)

@@ -75,7 +75,7 @@ class Kind(enum.IntEnum):
         return Kind.PUBLISH <= self <= Kind.OTHER_COPY
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The protocol version, in every Opening."""
 
 MAGIC: Final = b"OCTO"

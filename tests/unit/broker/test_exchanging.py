@@ -26,7 +26,7 @@ from links_support import (
 
 from octopia.broker import OctopiaBroker
 from octopia.ids import ClientId
-from octopia.protocol import MessageKind
+from octopia.protocol import Cause, MessageKind
 from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
@@ -39,6 +39,7 @@ from octopia.protocol.messages import (
     Deliver,
     Fetch,
     Gap,
+    GapNotice,
     Message,
     Publish,
     Subscribe,
@@ -671,19 +672,19 @@ class TestGrace:
     def test_it_admits_publications_and_counts_that(self) -> None:
         broker = self.after_grace()
         assert broker.accepts_data
-        assert broker.counters.admitted_by_grace == 1
+        assert broker.counters.occasions[Cause.GRACE] == 1
         assert broker.next_deadline_ms is None
         broker.wake(2 * GRACE_MS)
-        assert broker.counters.admitted_by_grace == 1
+        assert broker.counters.occasions[Cause.GRACE] == 1
 
     def test_it_tells_its_clients_of_the_gap(self) -> None:
-        assert taken(self.after_grace(), "S") == [Gap()]
+        assert taken(self.after_grace(), "S") == [Gap(Cause.GRACE)]
 
     def test_it_is_not_over_before_its_time(self) -> None:
         broker = restarted()
         broker.wake(GRACE_MS - 0.1)
         assert not broker.accepts_data
-        assert broker.counters.admitted_by_grace == 0
+        assert broker.counters.occasions[Cause.GRACE] == 0
 
     def test_its_length_is_a_setting(self) -> None:
         broker = restarted(grace_ms=70.0)
@@ -722,12 +723,15 @@ class TestGrace:
         broker = self.after_grace()
         offered = advertisement("b.1", text="y > 0")
         feed(broker, "b.1", offered, now_ms=GRACE_MS + 1)
-        assert taken(broker, "S") == [Gap()]
+        assert taken(broker, "S") == [Gap(Cause.GRACE)]
         silence(broker)
         feed(broker, "c.0", complete(), now_ms=GRACE_MS + 2)
         assert broker.state.prt_is_complete
         assert of(taken(broker, "b.1"), CivUnset)
         assert [type(each) for each in taken(broker, "a.0")] == [SubscriptionDigest]
+        assert of(taken(broker, "c.0"), GapNotice) == [GapNotice(Cause.GRACE, 0)], (
+            "publications passed by its subscribers"
+        )
         for secondary in ("b.1", "b.2"):
             named = (offered.id,) if secondary == "b.1" else ()
             feed(broker, secondary, AdvertisementDigest(named), now_ms=GRACE_MS + 3)
@@ -741,7 +745,7 @@ class TestGrace:
         feed(broker, "c.0", complete())
         silence(broker)
         broker.wake(GRACE_MS)
-        assert broker.counters.admitted_by_grace == 0
+        assert broker.counters.occasions[Cause.GRACE] == 0
         assert of(taken(broker, "S"), Gap) == []
 
     def test_who_recovered_in_time_has_no_deadline(self) -> None:

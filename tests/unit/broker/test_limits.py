@@ -22,6 +22,7 @@ from links_support import offer as offered
 from octopia.broker import Case, Detail, Event, Fact, OctopiaBroker, Verdict
 from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.ids import ClientId
+from octopia.protocol import Cause
 from octopia.protocol.messages import (
     CivSet,
     Publish,
@@ -52,13 +53,13 @@ class TestBytes:
         broker = down(down_limit_bytes=3 * SIZE)
         feed(broker, "a.0", *(publication(each) for each in range(3)), now_ms=11.0)
         assert waiting(broker) == [0, 1, 2]
-        assert broker.counters.dropped_while_down == 0
+        assert broker.counters.lost[Cause.LINK_DOWN] == 0
 
     def test_beyond_it_the_oldest_is_dropped_and_counted(self) -> None:
         broker = down(down_limit_bytes=3 * SIZE)
         feed(broker, "a.0", *(publication(each) for each in range(5)), now_ms=11.0)
         assert waiting(broker) == [2, 3, 4]
-        assert broker.counters.dropped_while_down == 2
+        assert broker.counters.lost[Cause.LINK_DOWN] == 2
 
     def test_one_byte_more_is_beyond(self) -> None:
         broker = down(down_limit_bytes=3 * SIZE - 1)
@@ -69,7 +70,7 @@ class TestBytes:
         broker = down(down_limit_bytes=SIZE - 1)
         feed(broker, "a.0", publication(0), now_ms=11.0)
         assert waiting(broker) == []
-        assert broker.counters.dropped_while_down == 1
+        assert broker.counters.lost[Cause.LINK_DOWN] == 1
 
     def test_the_oldest_of_all_classes_goes_first(self) -> None:
         broker = make(down_limit_bytes=3 * SIZE, clusters=4, tree="a-b, b-c")
@@ -94,10 +95,10 @@ class TestBytes:
         broker = make(down_limit_bytes=2 * SIZE)
         feed(broker, "c.0", subscription("c.0"))
         feed(broker, "a.0", *(publication(each) for each in range(4)))
-        assert broker.counters.dropped_while_down == 0, "a link that is up has no such limit"
+        assert broker.counters.lost[Cause.LINK_DOWN] == 0, "a link that is up has no such limit"
         broker.link_down(at("c.0"), 10.0)
         assert waiting(broker) == [2, 3]
-        assert broker.counters.dropped_while_down == 2
+        assert broker.counters.lost[Cause.LINK_DOWN] == 2
 
     def test_a_link_that_is_up_has_no_such_limit(self) -> None:
         broker = down(down_limit_bytes=2 * SIZE)
@@ -122,16 +123,18 @@ class TestTime:
         broker = down(down_limit_ms=100.0)
         feed(broker, "a.0", publication(0), now_ms=20.0)
         feed(broker, "a.0", publication(1), now_ms=50.0)
+        assert broker.next_deadline_ms == 110.0, "its neighbours are told that it is down for too long"
+        broker.wake(110.0)
         assert broker.next_deadline_ms == 120.0
         broker.wake(119.0)
         assert waiting(broker) == [0, 1]
         broker.wake(120.0)
         assert waiting(broker) == [1]
-        assert broker.counters.dropped_while_down == 1
+        assert broker.counters.lost[Cause.LINK_DOWN] == 1
         assert broker.next_deadline_ms == 150.0
         broker.wake(150.0)
         assert waiting(broker) == []
-        assert broker.counters.dropped_while_down == 2
+        assert broker.counters.lost[Cause.LINK_DOWN] == 2
         assert broker.next_deadline_ms is None
 
     def test_time_counts_from_when_the_link_went_down(self) -> None:
@@ -157,7 +160,7 @@ class TestTime:
         assert broker.next_deadline_ms is None
         broker.wake(500.0)
         assert numbers(taken(broker, "c.0", 500.0)) == [0]
-        assert broker.counters.dropped_while_down == 0
+        assert broker.counters.lost[Cause.LINK_DOWN] == 0
 
     def test_each_link_has_its_own_time(self) -> None:
         broker = make(tree="a-b, b-c, b-d", down_limit_ms=100.0)
@@ -167,6 +170,8 @@ class TestTime:
         broker.link_down(at("c.0"), 0.0)
         feed(broker, "a.0", publication(0), now_ms=5.0)
         broker.link_down(at("d.0"), 40.0)
+        assert broker.next_deadline_ms == 100.0
+        broker.wake(100.0)
         assert broker.next_deadline_ms == 105.0
         broker.wake(105.0)
         assert (waiting(broker, "c.0"), waiting(broker, "d.0")) == ([], [0])

@@ -397,30 +397,37 @@ class TestClients:
         effects = feed(broker, "Q", say(0, y=1))
         assert effects.placed == [Placed(ClientId("Q"), 0, 1)]
 
-    def test_what_was_not_routed_goes_with_its_client(self) -> None:
+    def test_what_was_accepted_is_routed_though_its_client_has_left(self) -> None:
         broker = self.publisher()
         feed(broker, "P", say(0), say(1), say(2), say(3))
         broker.detach(ClientId("P"), 1.0)
         broker.check()
-        # Number 1 was routed when 0 had filled the queue; its copy is fixed. The others are not routed yet.
-        assert numbers(taken(broker, "c.0", 2.0)) == [0, 1]
+        assert broker.unplaced_in_all == 3
+        assert numbers(taken(broker, "c.0", 2.0)) == [0, 1, 2, 3]
+        broker.wake(2.0)
         broker.check()
-        assert not broker.state.inputs
+        assert (broker.unplaced_in_all, broker.table_sizes()["clt"]) == (0, 0)
 
-    def test_a_client_that_leaves_with_nothing_placed_leaves_no_input(self) -> None:
+    def test_what_a_recovering_broker_accepted_is_routed_though_its_client_has_left(self) -> None:
         broker = make(tree=STAR, clusters=4, incarnation=2, restarted_at_ms=0.0)
         join(broker, "P", offer(), say(0), say(1))
         assert len(broker.state.inputs) == 1
         broker.detach(ClientId("P"), 1.0)
         broker.check()
-        assert not broker.state.inputs
+        assert broker.unplaced_in_all == 2
+        broker.wake(broker.state.settings.grace_ms)
+        broker.check()
+        assert (broker.unplaced_in_all, broker.state.next_publication) == (0, 2)
+        assert broker.table_sizes()["clt"] == 0
 
     def test_a_client_that_comes_back_under_its_name_begins_anew(self) -> None:
         broker = self.publisher()
         feed(broker, "P", say(0), say(1), say(2))
         broker.detach(ClientId("P"), 1.0)
-        join(broker, "P", offer(text="x > 0"), say(7), now_ms=2.0)
-        taken(broker, "c.0", 3.0)
+        again = ClientId("P", 2)
+        broker.attach(again, 2.0)
+        broker.receive(again, [offer(text="x > 0"), say(7)], 2.0)
+        assert len(numbers(taken(broker, "c.0", 3.0))) == 4
+        broker.wake(3.0)
         broker.check()
-        assert not broker.state.inputs
-        assert broker.state.next_publication == 3, "0, 1 and 7 were accepted, 2 was not"
+        assert (broker.unplaced_in_all, broker.table_sizes()["clt"]) == (0, 1)

@@ -4,8 +4,18 @@ import pytest
 
 from octopia.broker import Case, OctopiaBroker, Verdict
 from octopia.ids import AdvertisementId, ClientId, PublicationId
-from octopia.protocol import ClusterIndexVector
-from octopia.protocol.messages import CivSet, Deliver, Publish, PublishRequest, Refused, UnadvertiseRequest, Version
+from octopia.protocol import Cause, ClusterIndexVector
+from octopia.protocol.messages import (
+    CivSet,
+    Deliver,
+    Gap,
+    GapNotice,
+    Publish,
+    PublishRequest,
+    Refused,
+    UnadvertiseRequest,
+    Version,
+)
 from support import at, join, make_broker, offer, pub, publish, say, sent_by, subscribe, take_all, want
 
 P, S = ClientId("P"), ClientId("S")
@@ -265,9 +275,10 @@ class TestHopLimit:
         broker.receive(at("c.3"), [subscribe("c.3", 0, "x > 5")], 0.0)
         sent_by(broker)
         broker.receive(at("a.3"), [publish("a.3", 0, civ("0011"), hop=3, x=9)], 0.0)
-        assert copies(broker) == {}
-        assert broker.counters.over_hop_limit == 3
-        assert len(take_all(broker, S)) == 1
+        notice = GapNotice(Cause.HOP_LIMIT, 1)
+        assert sent_by(broker) == {"c.3": [notice], "b.0": [notice], "b.1": [notice]}, "it goes where they would have"
+        assert broker.counters.lost[Cause.HOP_LIMIT] == 3
+        assert [type(each) for each in take_all(broker, S)] == [Gap, Deliver]
 
     def test_the_last_hop_allowed_is_taken(self):
         broker = make_broker("b.3", clusters=4, hop_limit=3)
@@ -275,10 +286,10 @@ class TestHopLimit:
         sent_by(broker)
         broker.receive(at("a.3"), [publish("a.3", 0, hop=2, x=9)], 0.0)
         assert [each.hop for each in take_all(broker, "c.3")] == [3]
-        assert broker.counters.over_hop_limit == 0
+        assert broker.counters.lost[Cause.HOP_LIMIT] == 0
 
     def test_a_journey_that_ends_here_is_not_counted(self):
         broker = make_broker("b.3", clusters=4, hop_limit=3)
         join(broker, "S", want(0, "x > 5"))
         broker.receive(at("a.3"), [publish("a.3", 0, hop=3, x=9)], 0.0)
-        assert broker.counters.over_hop_limit == 0
+        assert broker.counters.lost[Cause.HOP_LIMIT] == 0

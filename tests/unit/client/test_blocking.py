@@ -12,6 +12,7 @@ import octopia
 from fake_broker import FakeBroker, keep_quiet
 from octopia.client import BlockingClient
 from octopia.errors import InvalidFilter, NotConfirmed, SlowSubscriber, TimedOut, Unavailable, UsageError
+from octopia.protocol import Cause
 from octopia.protocol.messages import Gap
 
 
@@ -119,9 +120,10 @@ def test_publishing_has_an_end(remote: BrokerThread):
 def test_on_gap_gets_the_subscription_that_the_program_has(remote: BrokerThread, client: BlockingClient):
     gaps: list[object] = []
     subscription = client.subscribe("x > 0", on_gap=gaps.append)
-    remote.do(remote.broker.say, [Gap()])
+    remote.do(remote.broker.say, [Gap(Cause.LINK_DOWN, 3)])
     client.publish({"x": 1})
     assert gaps == [subscription]
+    assert subscription.last_gap == octopia.Gap(octopia.Cause.LINK_DOWN, 3)
     assert repr(subscription) == "<BlockingSubscription 'x > 0', 0 buffered, 0 lost, 1 gaps>"
 
 

@@ -17,7 +17,7 @@ from octopia.content import Disjunction
 from octopia.errors import OctopiaError
 
 NAMES = {
-    *("Advertisement", "Client", "Received", "Subscription", "connect"),
+    *("Advertisement", "Cause", "Client", "Gap", "Received", "Subscription", "connect"),
     *("BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"),
     *("Algorithm", "Filter", "Overflow", "Overlay", "Publication", "RoutingSettings", "__version__"),
 }
@@ -26,11 +26,11 @@ OF_OTHER_ROOMS = {"InvalidData", "JobFailed", "MissingDependency", "Stuck"}
 
 ATTRIBUTES = {
     octopia.Client: "advertise close is_connected name publish publish_many subscribe",
-    octopia.Subscription: "batches buffered gaps has_ended interest lost next next_batch unsubscribe",
+    octopia.Subscription: "batches buffered gaps has_ended interest last_gap lost next next_batch unsubscribe",
     octopia.Advertisement: "offer unadvertise",
     octopia.Received: "attributes get hops id payload publication published_ms received_ms",
     octopia.BlockingClient: "advertise close is_connected name publish publish_many subscribe",
-    octopia.BlockingSubscription: "gaps interest iterate lost next unsubscribe",
+    octopia.BlockingSubscription: "gaps interest iterate last_gap lost next unsubscribe",
     octopia.BlockingAdvertisement: "offer unadvertise",
     octopia.Overlay: "brokers connect crash cut is_ready local restart start stop throttle url wait_until",
     ConnectContext: "",

@@ -10,7 +10,7 @@ import octopia
 from fake_broker import FakeBroker, delivery
 from octopia.client import Received, Subscription
 from octopia.errors import SlowSubscriber, TimedOut, UsageError
-from octopia.protocol import CloseCode
+from octopia.protocol import Cause, CloseCode
 from octopia.protocol.messages import CutOff, Gap, Lost, UnsubscribeRequest
 
 
@@ -159,7 +159,7 @@ def test_what_the_broker_dropped_is_counted():
         async with FakeBroker() as broker:
             async with octopia.connect(broker.url, overflow="drop_oldest") as client:
                 subscription = await client.subscribe("x > 0")
-                broker.say([Lost(3), Gap(), Lost(4)])
+                broker.say([Lost(3), Gap(Cause.RESTART), Lost(4)])
                 await client.publish({"x": 1})
                 assert (subscription.lost, subscription.gaps) == (7, 1)
             assert broker.openings[0].overflow == "drop_oldest"

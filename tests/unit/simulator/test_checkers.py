@@ -20,7 +20,9 @@ def sound_run() -> Run:
 def test_a_missing_delivery():
     run = sound_run()
     lost = run.recorder.deliveries.pop(2)
-    assert run.complaints() == [f"publication 0 was not delivered to {lost.subscription}, which wants it"]
+    assert run.complaints() == [
+        f"publication 0 was not delivered to {lost.subscription}, which wants it and was told of no loss"
+    ]
 
 
 def test_a_duplicate_delivery():

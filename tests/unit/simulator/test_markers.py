@@ -14,7 +14,7 @@ from octopia.link import LinkSettings, Session
 from octopia.matching import SCAN
 from octopia.node import Node, NodeSettings
 from octopia.overlay import Scot, parse_tree
-from octopia.protocol import Frame, Grant, Hello, Overflow
+from octopia.protocol import Cause, Frame, Grant, Hello, Overflow
 from octopia.simulator.search.canonical import digest, fields_of, marks_of
 from octopia.simulator.search.scenarios import advertise, publish, subscribe
 
@@ -35,7 +35,7 @@ class TestMarkers:
         one, other = _busy_node(), _busy_node()
         other.broker.state.recent.append((0.0, A0, ()))
         other.broker.state.counters.refused += 1
-        other.lost_by_slow_clients += 1
+        other.broker.counters.count_loss(Cause.SLOW_CLIENT, 1)
         assert digest(one) == digest(other)
 
     def test_any_other_field_is(self) -> None:

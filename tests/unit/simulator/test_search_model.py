@@ -137,7 +137,7 @@ class TestWitness:
         owed = self.witness.accepted(self.confirmed(), [1, 1], publish(0))
         assert self.witness.told(owed, [1, 1], "S", self.delivery)[0].owed == ()
         assert self.witness.acted(owed, 1, unsubscribe()).owed == ()
-        assert self.witness.crashed(owed, []).owed == ()
+        assert self.witness.interrupted(owed, [1]).owed == ()
 
     def test_a_second_delivery_is_wrong(self) -> None:
         once, nothing = self.witness.told(Ledger(), [1, 1], "S", self.delivery)

@@ -4,7 +4,7 @@ from tid_support import advertised, bound, make_tid_broker, published, sub_id, t
 from octopia.broker import Detail, Event, Verdict
 from octopia.ids import ClientId
 from octopia.node import Node, NodeSettings
-from octopia.protocol import CloseCode, Overflow
+from octopia.protocol import Cause, CloseCode, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Lost, Refused
 from octopia.settings import PathSelection
 from octopia.tid import deliveries
@@ -87,7 +87,7 @@ class TestOnTheWay:
         assert len(sent_by(broker)) == 1
         broker.receive(at("a.0"), [published(tid("a.0"), hop=3, x=1)], 0.0)
         assert sent_by(broker) == {}
-        assert broker.counters.over_hop_limit == 1
+        assert broker.counters.lost[Cause.HOP_LIMIT] == 1
         facts = [fact for fact in broker.drain_facts() if fact.event is Event.DROP]
         assert [(fact.message_id, fact.value, fact.hop) for fact in facts] == [(published(tid("a.0"), x=1).id, 1, 3)]
 

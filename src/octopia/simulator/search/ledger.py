@@ -1,11 +1,9 @@
 """The actions of clients and the replies to them: the part of a state that no broker knows.
 
 A publication is *owed* to a client if a matching subscription was confirmed to the client before the publication was
-accepted, unless a crash may have lost it. That is the case if it is under way when a broker crashes. It is also the
-case if it is made before all neighbours have noticed the crash, for a subscription that was confirmed before the crash
-(a *stale* one). After that, links wait for the broker to return; and subscriptions confirmed after a crash must not be
-affected by it. If a grace period ends before the recovery, nothing is owed. No client may get the same publication
-twice, or one that it does not want at that moment.
+accepted. It is owed until it is delivered, or until the client is told that it may have missed something: a client that
+was told nothing has missed nothing. A client whose broker does not know it any more knows that by itself. No client may
+get the same publication twice, or one that it does not want at that moment.
 """
 
 from __future__ import annotations
@@ -19,7 +17,10 @@ from octopia.protocol.messages import (
     AdvertiseRequest,
     ClientRequest,
     Confirmed,
+    CutOff,
     Deliver,
+    Gap,
+    Lost,
     Message,
     PublishRequest,
     Refused,
@@ -37,7 +38,6 @@ class Ledger(NamedTuple):
     """Confirmed requests, as (client, 1 for subscriptions, handle), deliveries, and those still owed, each in order."""
 
     confirmed: tuple[tuple[int, int, int], ...] = ()
-    stale: tuple[tuple[int, int, int], ...] = ()
     delivered: tuple[Receipt, ...] = ()
     owed: tuple[Receipt, ...] = ()
 
@@ -92,19 +92,18 @@ class Witness:
     def accepted(self, ledger: Ledger, scripts: Sequence[int], publication: PublishRequest) -> Ledger:
         """Record an accepted publication: it is owed to all clients with a confirmed matching subscription."""
         number = publication.sequence
-        sound = [(client, handle) for client, is_subscription, handle in _sound(ledger) if is_subscription]
         owed = [
             (number, client, handle)
-            for client, handle in sound
-            if self._wants(client, scripts[client], handle, publication.publication)
+            for client, is_subscription, handle in ledger.confirmed
+            if is_subscription and self._wants(client, scripts[client], handle, publication.publication)
         ]
         missing = [each for each in owed if each not in ledger.delivered]
         return ledger._replace(owed=tuple(sorted({*ledger.owed, *missing})))
 
-    def crashed(self, ledger: Ledger, clients: Sequence[int]) -> Ledger:
-        """Record a crash: requests of the broker's clients must be confirmed again, and nothing under way is owed."""
+    def interrupted(self, ledger: Ledger, clients: Sequence[int]) -> Ledger:
+        """Record that clients lost their sessions: they must be confirmed again, and are owed nothing."""
         confirmed = tuple(each for each in ledger.confirmed if each[0] not in clients)
-        return ledger._replace(confirmed=confirmed, stale=confirmed, owed=())
+        return ledger._replace(confirmed=confirmed, owed=tuple(each for each in ledger.owed if each[1] not in clients))
 
     def told(self, ledger: Ledger, scripts: Sequence[int], name: str, reply: Message) -> tuple[Ledger, str]:
         """Record a reply to a client, and return the violation it causes, or an empty text."""
@@ -115,6 +114,8 @@ class Witness:
                 return ledger._replace(confirmed=tuple(sorted({*ledger.confirmed, entry}))), ""
             case Deliver():
                 return self._delivered(ledger, scripts, client, reply)
+            case Gap() | Lost() | CutOff():
+                return ledger._replace(owed=tuple(each for each in ledger.owed if each[1] != client)), ""
             case Refused() if reply.request != MessageKind.PUBLICATION:
                 return ledger, f"{name} was refused a {reply.request}: {reply.reason}"
             case _:
@@ -159,11 +160,5 @@ def _in_force_after_each(client: Client) -> Iterator[InForce]:
         yield InForce(dict(advertisements), dict(subscriptions))
 
 
-def _sound(ledger: Ledger) -> Iterator[tuple[int, int, int]]:
-    """Yield the confirmed requests that are not stale."""
-    return (each for each in ledger.confirmed if each not in ledger.stale)
-
-
 def _withdrawn(ledger: Ledger, gone: tuple[int, int, int]) -> Ledger:
-    confirmed = tuple(each for each in ledger.confirmed if each != gone)
-    return ledger._replace(confirmed=confirmed, stale=tuple(each for each in ledger.stale if each != gone))
+    return ledger._replace(confirmed=tuple(each for each in ledger.confirmed if each != gone))

@@ -204,8 +204,6 @@ class Model:
             case _:
                 assert_never(transition.kind)
         self._acknowledge(draft)
-        if draft.ledger.stale and not self._is_unnoticed_crash(draft):
-            draft.ledger = draft.ledger._replace(stale=())
         return draft.finish(), draft.complaint
 
     def is_at_rest(self, state: State) -> bool:
@@ -273,20 +271,6 @@ class Model:
     def _link(self, one: BrokerId, other: BrokerId) -> int:
         return self._channel_index[one, other] // 2
 
-    def _is_admitted_by_grace(self, draft: Draft) -> bool:
-        """Return whether a broker accepts publications before it has recovered."""
-        running = [broker for number in draft.stations if (broker := self.stations[number].broker) is not None]
-        return any(each.state.recovery is not None and each.state.recovery.grace_passed for each in running)
-
-    def _is_unnoticed_crash(self, draft: Draft) -> bool:
-        """Return whether a neighbour still writes to a crashed broker."""
-        for channel, (broker, peer) in enumerate(self.channels):
-            if draft.links[channel // 2] == BROKEN:
-                session = self._session(draft, broker, peer)
-                if session is not None and session.status is not Status.DOWN:
-                    return True
-        return False
-
     # Execution of transitions.
 
     def _arrive(self, draft: Draft, channel: int) -> None:
@@ -305,7 +289,7 @@ class Model:
             refused = any(
                 isinstance(each, Refused) and each.request == MessageKind.PUBLICATION for _, each in step.replies
             )
-            if not refused and not self._is_admitted_by_grace(draft):
+            if not refused:
                 draft.ledger = self.witness.accepted(draft.ledger, draft.scripts, request)
 
     def _strike(self, draft: Draft, fault: Fault) -> None:
@@ -323,7 +307,6 @@ class Model:
                 self._impersonate(draft, fault)
             case GraceOf():
                 self._step(draft, self._station_index[fault.broker], PassGrace())
-                draft.ledger = draft.ledger._replace(owed=())
 
     def _crash(self, draft: Draft, broker: BrokerId) -> None:
         self._step(draft, self._station_index[broker], Crash())
@@ -333,13 +316,13 @@ class Model:
         gone = [index for index, client in enumerate(self.scenario.clients) if client.broker == broker]
         for client in gone:
             draft.away[client] = True
-        draft.ledger = self.witness.crashed(draft.ledger, gone)
+        draft.ledger = self.witness.interrupted(draft.ledger, gone)
 
     def _kill(self, draft: Draft, client: int) -> None:
-        """Kill a client; its publications that wait for room are dropped."""
+        """Kill a client."""
         self._step(draft, self._hosts[client], Kill(self.scenario.clients[client].name))
         draft.away[client] = True
-        draft.ledger = self.witness.crashed(draft.ledger, [client])
+        draft.ledger = self.witness.interrupted(draft.ledger, [client])
 
     def _impersonate(self, draft: Draft, fault: ImpostorOf) -> None:
         """Let another broker connect under a broker's name, and leave; the previous holder notices in its own time."""

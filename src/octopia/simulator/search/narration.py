@@ -9,6 +9,8 @@ from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, I
 
 _SHOWN = (
     "id",
+    "cause",
+    "count",
     "advertisements",
     "subscriptions",
     "unconfirmed",

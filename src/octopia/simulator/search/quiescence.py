@@ -56,7 +56,9 @@ class QuiescenceChecker:
         for broker in brokers.values():
             if broker.state.recovery is not None:
                 yield f"{broker.id} never recovered"
-            if broker.state.inputs or broker.state.blocked:
+            if broker.state.owed:
+                yield f"{broker.id} owes notices of losses forever"
+            if broker.state.inputs or broker.state.blocked or broker.state.leaving:
                 yield f"publications wait at {broker.id} forever"
             for peer, queue in broker.state.queues.items():
                 if not queue.is_empty or queue.is_down:
@@ -131,7 +133,7 @@ class QuiescenceChecker:
                 yield f"a request of {client.name} was never confirmed"
         for number, index, handle in state.ledger.owed:
             name = self._clients[index].name
-            yield f"publication {number} never reached subscription {handle} of {name}, which was confirmed before"
+            yield f"publication {number} never reached subscription {handle} of {name}, which was told of no loss"
 
     def _last_hop(self, broker: BrokerId, host_broker: BrokerId, client: str) -> Peer:
         return ClientId(client) if broker == host_broker else self._next_hops[broker, host_broker]

@@ -295,8 +295,9 @@ def _collect(node: Node, now_ms: float) -> tuple[_Written, _Replies, list[Broker
                 elif not isinstance(item, Hello | Ack):
                     replies.append((peer.name, cast("ClientReply", item)))
         fenced += _fenced(ready)
-        if not node.has_work:
+        if not node.has_work and not node.is_behind:
             return written, replies, fenced
+        node.wake_broker(now_ms)
 
 
 def _fenced(ready: Ready) -> list[BrokerId]:
