@@ -60,7 +60,7 @@ def pub(
     if stdin and count != 1:
         raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, which publishes every line once")
     if stdin:
-        publications = [_from_json(line, payload) for line in sys.stdin if line.strip()]
+        publications = [_from_json(n, line, payload) for n, line in enumerate(sys.stdin, start=1) if line.strip()]
     else:
         publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * (count or 1)
     took = run_loop(_publish(publications, advertise, rate or 0.0, url))
@@ -131,12 +131,16 @@ def show_value(value: Value) -> str:
     return value if is_plain else f"'{value}'"
 
 
-def _from_json(line: str, payload: str) -> Publication:
+def _from_json(number: int, line: str, payload: str) -> Publication:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidPublication(f"expected one JSON object per line, got {line.strip()[:60]!r}: {error}") from None
-    return Publication(found, payload.encode())
+        got = f"{line.strip()[:60]!r} in line {number}"
+        raise InvalidPublication(f"expected one JSON object per line, got {got}: {error}") from None
+    try:
+        return Publication(found, payload.encode())
+    except InvalidPublication as error:
+        raise InvalidPublication(f"line {number}: {error}") from None
 
 
 @examples(

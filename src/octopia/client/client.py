@@ -205,9 +205,9 @@ class Client:
         """Publish all in order, without waiting in between; return the number accepted when all are settled.
 
         Items are publications, attributes, or pairs of attributes and payload. If some fail, the first failure is
-        raised when all are settled. After ``timeout`` seconds, publications that are not written yet are withdrawn,
-        and TimedOut is raised, or OutcomeUnknown if some are written and not acknowledged. A note on the error has the
-        numbers.
+        raised when all are settled; it begins with the index of the item, such as "item 3:". After ``timeout`` seconds,
+        publications that are not written yet are withdrawn, and TimedOut is raised, or OutcomeUnknown if some are
+        written and not acknowledged. A note on the error has the numbers.
         """
         self._engine.check_open()
         _check_timeout(timeout)

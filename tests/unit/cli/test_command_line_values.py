@@ -1,13 +1,15 @@
-"""The types of values on the command line of ``octopia pub``."""
+"""The values that ``octopia pub`` reads from its command line and its standard input."""
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from octopia.cli.publish import read_value, show_value
+from octopia.cli.publish import pub, read_value, show_value
 from octopia.content import Value
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
-from octopia.errors import UsageError
+from octopia.errors import InvalidPublication, UsageError
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,16 @@ def test_a_number_that_is_too_large_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("value", ["7", "007", "true", "'", "'tis", "x y", "1e6"])
 def test_what_is_shown_is_read_as_the_same_text(value: str) -> None:
     assert read_value(show_value(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("{", r"expected one JSON object per line, got '{' in line 3: "),
+        ('{"x": null}', r"line 3: expected .* for the attribute x"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f'{{"x": 1}}\n\n{line}\n'))
+    with pytest.raises(InvalidPublication, match=error):
+        pub(stdin=True)
