@@ -28,6 +28,21 @@ SAME_NAME = {
     "--out": 3,
 }
 
+DIFFERENT_DEFAULTS = {
+    "--algorithm": "a scenario has its own; the pipeline compares two",
+    "--count": "one publication; as long as the subscriber likes; enough to measure",
+    "--first": "the pipeline plays a part of its workload, to be quick",
+    "--out": "the folder of the demo and of the paper; others write no file, or must be told",
+    "--profile": "a scenario has its own",
+    "--publishers": "a workload is a market; a benchmark begins with one client",
+    "--rate": "a link keeps its rate if none is given",
+    "--seed": "a scenario has its own",
+    "--subscribers": "as for publishers",
+    "--trace-level": "scenarios are small; a workload has millions of hops",
+    "--url": "a benchmark without a URL starts its own broker",
+}
+"""The options whose default depends on the command, and why."""
+
 
 def resolve(words: list[str]) -> tuple[Any, list[str]]:
     """Return the command that a line names, and its arguments."""
@@ -142,6 +157,16 @@ def test_an_option_has_one_meaning():
                 for name in each.opts:
                     meanings[name].add(each.help)
     assert {name: len(helps) for name, helps in meanings.items() if len(helps) > 1} == SAME_NAME
+
+
+def test_an_option_has_one_default_unless_there_is_a_reason():
+    defaults = defaultdict(set)
+    for command, _ in COMMANDS.values():
+        for each in command.params:
+            if each.param_type_name == "option":
+                for name in each.opts:
+                    defaults[name].add((str(each.default), str(each.show_default)))
+    assert sorted(name for name, found in defaults.items() if len(found) > 1) == sorted(DIFFERENT_DEFAULTS)
 
 
 @each_command

@@ -16,7 +16,8 @@ LINES_MAX = 60
 PRINTED = {
     "hello": "IBM 101.5 over 2 links\n",
     "prices": (
-        "refused: the broker refused a publication: it conforms to none of its publisher's advertisements\n"
+        "refused: the broker refused a publication: it conforms to none of its publisher's advertisements; "
+        "the closest is (symbol IS NOT NULL AND price > 0 AND volume >= 0), which excludes price = -1.0\n"
         "everything: IBM, SAP, XOM\n"
         "expensive: IBM, SAP\n"
         "tech: IBM, SAP\n"

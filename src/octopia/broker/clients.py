@@ -74,6 +74,12 @@ def withdraw(
             verbs.unadvertise(state, client_id, each)
 
 
+def advertised_by(state: CommonState, client_id: ClientId) -> Iterable[AdvertisementId]:
+    """Return the advertisements of a client, in the order of issue; none if it has left."""
+    client = state.clients.get(client_id)
+    return () if client is None else client.advertisements.values()
+
+
 def refuse(state: CommonState, client_id: ClientId, kind: MessageKind, number: int, reason: str) -> None:
     """Refuse a client's request, and give the reason."""
     state.counters.refused += 1

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from octopia.broker import losses
-from octopia.broker.clients import refuse
+from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
 from octopia.broker.interface import Decision, Detail, LinkView, Routed
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
+from octopia.content.nonconformance import explain_nonconformance
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import Match
 from octopia.protocol import ClusterIndexVector
@@ -83,7 +84,8 @@ def _route_from_client(
     """Route a local client's publication; one that conforms to none of its advertisements is refused."""
     advertisements = state.clt.conforming(request.publication, publisher)
     if not advertisements:
-        reason = "it conforms to none of its publisher's advertisements"
+        own = (entry.offer for each in advertised_by(state, publisher) if (entry := state.clt.get(each)))
+        reason = explain_nonconformance(own, request.publication)
         refuse(state, publisher, Publish.kind, request.sequence, reason)
         return []
     publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)

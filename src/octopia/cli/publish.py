@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -16,8 +18,13 @@ from octopia.cli.options import AsJson, Count, Rate, Url
 from octopia.client import Client, Received, Subscription, connect
 from octopia.content import Filter, Operator, Predicate, Publication, Value, parse_filter
 from octopia.content.filters import Disjunction
+from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import InvalidPublication, UsageError
 from octopia.transport.loop import run_loop
+
+_INTEGER_LENGTH_MAX = len(str(INTEGER_MIN))
+_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A number on the command line, without leading zeros: 007 is more often a code than a number."""
 
 
 @examples(
@@ -28,7 +35,11 @@ from octopia.transport.loop import run_loop
 def pub(
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="Attributes: numbers, true, false, or text."),
+        typer.Argument(
+            metavar="NAME=VALUE",
+            help="Attributes. A value is a number such as -3, 101.5 or 1e6, or true or false. Everything else is text, "
+            "also 007: a number has no leading zeros. Single quotes make any value text: code=\"'7'\".",
+        ),
     ] = None,
     payload: Annotated[str, typer.Option(help="Text that travels with the attributes.")] = "",
     stdin: Annotated[bool, typer.Option("--stdin", help="Read attributes as JSON objects, one per line.")] = False,
@@ -49,7 +60,7 @@ def pub(
     if stdin and count != 1:
         raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, which publishes every line once")
     if stdin:
-        publications = [_from_json(line, payload) for line in sys.stdin if line.strip()]
+        publications = [_from_json(n, line, payload) for n, line in enumerate(sys.stdin, start=1) if line.strip()]
     else:
         publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * (count or 1)
     took = run_loop(_publish(publications, advertise, rate or 0.0, url))
@@ -89,26 +100,47 @@ def _attribute(text: str) -> tuple[str, Value]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"expected NAME=VALUE, such as price=101.5, got {text!r}")
-    return name, _value(value)
+    return name, read_value(value)
 
 
-def _value(text: str) -> Value:
+def read_value(text: str) -> Value:
+    """Return the value of a NAME=VALUE: a number, a boolean or a text."""
     if text in ("true", "false"):
         return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    if not _NUMBER.fullmatch(text):
+        return text
+    number = float(text)
+    if not text.lstrip("-").isdecimal():
+        if math.isinf(number):
+            raise UsageError(f"expected a number in the range of a double, got {text}: put text in single quotes")
+        return number
+    if len(text) > _INTEGER_LENGTH_MAX or not INTEGER_MIN <= int(text) <= INTEGER_MAX:
+        raise UsageError(f"expected a signed 64-bit integer, got {text[:40]}: put text in single quotes")
+    return int(text)
 
 
-def _from_json(line: str, payload: str) -> Publication:
+def show_value(value: Value) -> str:
+    """Return a value as ``read_value`` accepts it: with quotes around text that would be read as another value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return str(value)
+    is_plain = value not in ("true", "false") and not _NUMBER.fullmatch(value) and not value.startswith("'")
+    return value if is_plain else f"'{value}'"
+
+
+def _from_json(number: int, line: str, payload: str) -> Publication:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidPublication(f"expected one JSON object per line, got {line.strip()[:60]!r}: {error}") from None
-    return Publication(found, payload.encode())
+        got = f"{line.strip()[:60]!r} in line {number}"
+        raise InvalidPublication(f"expected one JSON object per line, got {got}: {error}") from None
+    try:
+        return Publication(found, payload.encode())
+    except InvalidPublication as error:
+        raise InvalidPublication(f"line {number}: {error}") from None
 
 
 @examples(
@@ -151,7 +183,7 @@ def _report_gap(subscription: Subscription) -> None:
 
 def _line(received: Received, *, as_json: bool) -> str:
     if not as_json:
-        shown = " ".join(f"{name}={value}" for name, value in received.attributes.items())
+        shown = " ".join(f"{name}={show_value(value)}" for name, value in received.attributes.items())
         return f"{shown} {received.payload.decode(errors='replace')}".rstrip()
     fields: dict[str, Any] = {
         "id": str(received.id),

@@ -20,7 +20,8 @@ from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, ConnectCon
 from octopia.client.publisher import Attributes, Publishable
 from octopia.client.received import Received
 from octopia.client.subscriptions import Advertisement, Subscription, has_ended, nothing_came
-from octopia.content import Disjunction, Publication
+from octopia.content import Disjunction as Filter  # As programs know it.
+from octopia.content import Publication
 from octopia.errors import NotConfirmed, OctopiaError, UsageError
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Gap
@@ -148,7 +149,7 @@ class BlockingClient:
         return self._client.is_connected
 
     def advertise(
-        self, offer: str | Disjunction, *, ordered: bool = False, timeout: float | None = None
+        self, offer: str | Filter, *, ordered: bool = False, timeout: float | None = None
     ) -> BlockingAdvertisement:
         """Announce what will be published; see ``Client.advertise``."""
         try:
@@ -161,7 +162,7 @@ class BlockingClient:
 
     def subscribe(
         self,
-        interest: str | Disjunction,
+        interest: str | Filter,
         *,
         callback: Callback | None = None,
         buffer: int = BUFFER,
@@ -215,7 +216,7 @@ class BlockingAdvertisement:
         self._loop = loop
 
     @property
-    def offer(self) -> Disjunction:
+    def offer(self) -> Filter:
         """The filter that publications will match."""
         return self._advertisement.offer
 
@@ -236,7 +237,7 @@ class BlockingSubscription:
         self._taken: deque[Received] = deque()
 
     @property
-    def interest(self) -> Disjunction:
+    def interest(self) -> Filter:
         """The filter."""
         return self._subscription.interest
 

@@ -21,7 +21,8 @@ from octopia.client.publisher import Attributes, Publishable, to_publication
 from octopia.client.requests import Request
 from octopia.client.subscriptions import Advertisement, OnGap, Subscription
 from octopia.client.urls import find_addresses
-from octopia.content import Disjunction, Publication, parse_filter
+from octopia.content import Disjunction as Filter  # As programs know it.
+from octopia.content import Publication, parse_filter
 from octopia.errors import OctopiaError, UsageError
 from octopia.protocol import Opening, Overflow, Role
 from octopia.protocol.handshake import NAME_LENGTH_MAX
@@ -130,7 +131,7 @@ class Client:
         return self._engine.end is None and self._engine.channel.is_up
 
     async def advertise(
-        self, offer: str | Disjunction, *, ordered: bool = False, timeout: float | None = None
+        self, offer: str | Filter, *, ordered: bool = False, timeout: float | None = None
     ) -> Advertisement:
         """Announce what will be published; return when every broker that must know it does.
 
@@ -147,7 +148,7 @@ class Client:
 
     async def subscribe(
         self,
-        interest: str | Disjunction,
+        interest: str | Filter,
         *,
         callback: Callback | None = None,
         buffer: int = BUFFER,
@@ -205,9 +206,9 @@ class Client:
         """Publish all in order, without waiting in between; return the number accepted when all are settled.
 
         Items are publications, attributes, or pairs of attributes and payload. If some fail, the first failure is
-        raised when all are settled. After ``timeout`` seconds, publications that are not written yet are withdrawn,
-        and TimedOut is raised, or OutcomeUnknown if some are written and not acknowledged. A note on the error has the
-        numbers.
+        raised when all are settled; it begins with the index of the item, such as "item 3:". After ``timeout`` seconds,
+        publications that are not written yet are withdrawn, and TimedOut is raised, or OutcomeUnknown if some are
+        written and not acknowledged. A note on the error has the numbers.
         """
         self._engine.check_open()
         _check_timeout(timeout)
@@ -221,8 +222,8 @@ class Client:
         return f"<Client {self.name!r}, {state}>"
 
 
-def _to_filter(text: str | Disjunction) -> Disjunction:
-    return text if isinstance(text, Disjunction) else parse_filter(text)
+def _to_filter(text: str | Filter) -> Filter:
+    return text if isinstance(text, Filter) else parse_filter(text)
 
 
 def _to_overflow(value: Overflow | str) -> Overflow:

@@ -81,28 +81,30 @@ class Single:
 
 
 class Batch:
-    """The ticket of many publications."""
+    """The ticket of many publications. ``open`` maps the numbers of those that are not settled to their index."""
 
     def __init__(self) -> None:
+        self.count = 0
         self.accepted = 0
         self.failures: list[OctopiaError] = []
         self.is_abandoned = False
-        self.open: set[int] = set()
+        self.open: dict[int, int] = {}
         self._settled = asyncio.Event()
         self._settled.set()
 
     def add(self, sequence: int) -> None:
         """Wait for one more."""
-        self.open.add(sequence)
+        self.open[sequence] = self.count
+        self.count += 1
         self._settled.clear()
 
     def settle(self, sequence: int, error: OctopiaError | None) -> None:
         """Count the result of one."""
+        index = self.open.pop(sequence)
         if error is None:
             self.accepted += 1
         else:
-            self.failures.append(error)
-        self.open.discard(sequence)
+            self.failures.append(_at(index, error))
         if not self.open:
             self._settled.set()
 
@@ -121,6 +123,13 @@ class Batch:
         unknown = f", {len(self.open)} have an unknown outcome" if self.open else ""
         error.add_note(f"{self.accepted} publications were accepted, {len(self.failures)} failed{unknown}")
         return error
+
+
+def _at(index: int, error: OctopiaError) -> OctopiaError:
+    """Return an error about one item of a batch with the index of the item; others concern all items."""
+    if isinstance(error, InvalidPublication | OutcomeUnknown | RequestRefused):
+        return type(error)(f"item {index}: {error}")
+    return error
 
 
 class _Entry:
@@ -236,7 +245,11 @@ class Publisher:
         try:
             async with contextlib.aclosing(_each(items)) as each:
                 async for item in each:
-                    await self._put(to_publication(item), batch)
+                    try:
+                        publication = to_publication(item)
+                    except InvalidPublication as error:
+                        raise _at(batch.count, error) from None
+                    await self._put(publication, batch)
         except asyncio.CancelledError:
             raise
         except BaseException:

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from octopia.client.buffer import Buffer
 from octopia.client.received import Received
-from octopia.content import Disjunction, format_filter
+from octopia.content import Disjunction as Filter  # As programs know it.
+from octopia.content import format_filter
 from octopia.errors import TimedOut, UsageError
 from octopia.protocol.messages import Gap
 
@@ -19,12 +20,12 @@ Withdraw: TypeAlias = Callable[[], Awaitable[None]]
 class Advertisement:
     """A promise of a client about what it will publish, made with ``client.advertise``."""
 
-    def __init__(self, offer: Disjunction, withdraw: Withdraw):
+    def __init__(self, offer: Filter, withdraw: Withdraw):
         self._offer = offer
         self._withdraw = withdraw
 
     @property
-    def offer(self) -> Disjunction:
+    def offer(self) -> Filter:
         """The filter that publications will match."""
         return self._offer
 
@@ -47,13 +48,13 @@ class Subscription:
     iteration then raises it.
     """
 
-    def __init__(self, interest: Disjunction, buffer: Buffer, withdraw: Withdraw):
+    def __init__(self, interest: Filter, buffer: Buffer, withdraw: Withdraw):
         self._interest = interest
         self._buffer = buffer
         self._withdraw = withdraw
 
     @property
-    def interest(self) -> Disjunction:
+    def interest(self) -> Filter:
         """The filter."""
         return self._interest
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import Meta
@@ -106,11 +106,11 @@ class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
         return sum(each.cost_us for each in self.filters)
 
     @classmethod
-    def parse(cls, text: str) -> Disjunction:
+    def parse(cls, text: str) -> Self:
         """Read a filter in either text form; raise ``InvalidFilter`` with the position of what is wrong."""
         from octopia.content.language import parse_filter  # The language is built on this module.
 
-        return parse_filter(text)
+        return cls(parse_filter(text).filters)
 
     def __str__(self) -> str:
         """Return the normal form as SQL text."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from octopia.content.expressions import Expression, check_size
+from octopia.content.hints import hint_at
 from octopia.content.limits import FILTER_DEPTH_MAX, FILTER_TEXT_BYTES_MAX, FILTER_TOKENS_MAX
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN, check_name
 from octopia.errors import FilterTooLarge, InvalidFilter
@@ -99,9 +100,9 @@ def _feed(grammar: Grammar, text: str) -> Expression:
         raise _bad_character(grammar, guard.tokens, text, error.pos_in_stream or 0) from None
     except UnexpectedToken as error:
         if error.token.type == "$END":
-            raise _unexpected(grammar, guard.tokens, "the end of the text", len(text)) from None
+            raise _unexpected(grammar, guard.tokens, text, "the end of the text", len(text)) from None
         # The last token of the guard is the one that the parser refused.
-        raise _unexpected(grammar, guard.tokens[:-1], _quote(error.token), _position(error.token)) from None
+        raise _unexpected(grammar, guard.tokens[:-1], text, _quote(error.token), _position(error.token)) from None
 
 
 class _Guard:
@@ -130,20 +131,30 @@ def _bad_character(grammar: Grammar, before: Sequence[Token], text: str, positio
     if character in ("'", '"'):
         kind = "string" if character == "'" else "quoted name"
         sentence = f"expected a closing {character} for the {kind} that begins at position {position}, got none"
-        return InvalidFilter(sentence, position=position, expected=(f"a closing {character}",))
+        hint = "" if character == "'" else hint_at(text, position, _expected_after(grammar, before), "")
+        return InvalidFilter(_with(sentence, hint), position=position, expected=(f"a closing {character}",))
     got = character if character.isprintable() else f"the character U+{ord(character):04X}"
-    return _unexpected(grammar, before, got, position)
+    return _unexpected(grammar, before, text, got, position)
 
 
-def _unexpected(grammar: Grammar, before: Sequence[Token], got: str, position: int) -> InvalidFilter:
+def _unexpected(grammar: Grammar, before: Sequence[Token], text: str, got: str, position: int) -> InvalidFilter:
+    expected = _expected_after(grammar, before)
+    context = f" after {_quote(before[-1])}" if before else ""
+    sentence = f"expected {_one_of(expected)}{context}, got {got} at position {position}"
+    hint = hint_at(text, position, expected, str(before[-1].value) if before else "")
+    return InvalidFilter(_with(sentence, hint), position=position, expected=expected)
+
+
+def _expected_after(grammar: Grammar, before: Sequence[Token]) -> list[str]:
     # The parser may have reduced before it refused, and would then name only part of what it accepts.
     replayed: Any = grammar.parser.parse_interactive("")
     for token in before:
         replayed.feed_token(token)
-    expected = _describe(replayed.accepts(), grammar.phrases)
-    context = f" after {_quote(before[-1])}" if before else ""
-    sentence = f"expected {_one_of(expected)}{context}, got {got} at position {position}"
-    return InvalidFilter(sentence, position=position, expected=expected)
+    return _describe(replayed.accepts(), grammar.phrases)
+
+
+def _with(sentence: str, hint: str) -> str:
+    return f"{sentence}: {hint}" if hint else sentence
 
 
 def _describe(terminals: Collection[str], phrases: Phrases) -> list[str]:

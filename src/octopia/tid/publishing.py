@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from octopia.broker.clients import refuse
+from octopia.broker.clients import advertised_by, refuse
+from octopia.content.nonconformance import explain_nonconformance
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
 from octopia.protocol import Cause
 from octopia.protocol.messages import PublishRequest
@@ -52,7 +53,8 @@ def publish_for_client(state: TidState, publisher: ClientId, request: PublishReq
     """Bind a local publisher's publication to the lowest conforming TID and route it, or refuse it."""
     advertisements = state.srt.conforming(request.publication, publisher)
     if not advertisements:
-        reason = "it conforms to none of its publisher's advertisements"
+        own = (entry.offer for each in advertised_by(state, publisher) if (entry := state.srt.get(each)))
+        reason = explain_nonconformance(own, request.publication)
         refuse(state, publisher, TidPublish.kind, request.sequence, reason)
         return
     tid = advertisements[0].tid

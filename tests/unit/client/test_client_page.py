@@ -63,8 +63,8 @@ def test_the_numbers_are_those_of_the_code():
     assert f"The default port is {DEFAULT_PORT}." in PAGE
     assert f"timeout={client.CONNECT_S:g})` can be used" in PAGE
     assert f"close(timeout={client.DRAIN_S:g})`" in PAGE
-    assert f"wait up to {client.DRAIN_S:g} s for what was published" in PAGE
+    assert f"wait up to {client.DRAIN_S:g} s for everything published" in PAGE
     assert f"`buffer` publications ({client.BUFFER:,})" in PAGE
-    assert f"When {publisher.BACKLOG_BYTES_MAX // 1024} KiB wait" in PAGE
-    waits = f"up to {attempts.BACKOFF_FIRST_S * 1000:g} ms at first, up to {attempts.BACKOFF_MAX_S:g} s in the end"
+    assert f"When {publisher.BACKLOG_BYTES_MAX // 1024} KiB are waiting" in PAGE
+    waits = f"at first up to {attempts.BACKOFF_FIRST_S * 1000:g} ms, later up to {attempts.BACKOFF_MAX_S:g} s"
     assert waits in " ".join(PAGE.split())

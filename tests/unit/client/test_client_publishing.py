@@ -116,9 +116,10 @@ def test_many_raise_the_first_failure_when_all_are_settled():
             broker.answer = refuse_odd
             with pytest.raises(RequestRefused) as caught:
                 await client.publish_many({"x": x} for x in range(10))
+            assert str(caught.value).startswith("item 1: the broker refused a publication: ")
             assert caught.value.__notes__ == ["5 publications were accepted, 5 failed"]
             assert len(broker.received) == 10
-            with pytest.raises(InvalidPublication):
+            with pytest.raises(InvalidPublication, match=r"^item 1: "):
                 await client.publish_many([{"x": 10}, {"x": None}, {"x": 12}])
             assert broker.values()[10:] == [10]
 

@@ -53,7 +53,10 @@ def test_a_delivered_publication_hop_by_hop():
 
 def test_a_refused_publication_names_the_predicate_that_failed():
     lines = story(event("publish = {symbol = 'IBM', price = -1}"))
-    assert lines[1] == "  refused: it conforms to none of its publisher's advertisements"
+    assert lines[1] == (
+        "  refused: it conforms to none of its publisher's advertisements; "
+        "the closest is (symbol = 'IBM' AND price > 0), which excludes price = -1"
+    )
     assert lines[2].startswith("    P/0 (symbol = 'IBM' AND price > 0): price > 0 is false")
     assert not any(line.startswith("  at ") for line in lines)
 

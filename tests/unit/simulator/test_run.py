@@ -88,7 +88,12 @@ class TestJson:
             },
             "civs": {"P/0": {"stored": "11", "targets": "10"}},
             "refused": [
-                {"publication": 1, "client": "P", "reason": "it conforms to none of its publisher's advertisements"}
+                {
+                    "publication": 1,
+                    "client": "P",
+                    "reason": "it conforms to none of its publisher's advertisements; the closest is (x > 0), "
+                    "which does not declare y",
+                }
             ],
             "false_positives": 1,
         }
