@@ -139,7 +139,7 @@ class OctopiaBroker(BrokerShell[State]):
     def detach(self, client: ClientId, now_ms: float) -> Effects:
         """Remove a client, drop its publications that are not routed, and withdraw everything it issued."""
         effects = super().detach(client, now_ms)
-        placing.client_left(self._state, client)
+        self._guard(client, placing.client_left, self._state, client)
         return effects
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
@@ -173,7 +173,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.begin(now_ms)
         state.queues[peer].come_up()
         state.down.pop(peer, None)
-        exchanging.greet(state, peer)
+        self._guard(peer, exchanging.greet, state, peer)
         state.effects.ready[peer] = None
         self._finish()
         return state.effects
@@ -185,9 +185,8 @@ class OctopiaBroker(BrokerShell[State]):
         if peer not in state.down:
             state.down[peer] = None
             state.queues[peer].go_down(now_ms)
-            confirming.link_lost(state, peer)
-            exchanging.link_lost(state, peer)
-            placing.link_went_down(state, peer)
+            for lose in (confirming.link_lost, exchanging.link_lost, placing.link_went_down):
+                self._guard(peer, lose, state, peer)
             self._finish()
         return state.effects
 
@@ -195,8 +194,8 @@ class OctopiaBroker(BrokerShell[State]):
         """Handle all due deadlines: the backlog, request timeouts, limits of links that are down, the grace period."""
         state = self._state
         state.begin(now_ms)
-        confirming.expire(state)
-        exchanging.pass_grace(state)
+        self._guard(self.id, confirming.expire, state)
+        self._guard(self.id, exchanging.pass_grace, state)
         self._finish()
         return state.effects
 
@@ -260,9 +259,9 @@ class OctopiaBroker(BrokerShell[State]):
         if self._state.backlog:
             super()._finish()
         if self._state.confirmed:
-            confirming.send_confirmations(self._state)
+            self._guard(self.id, confirming.send_confirmations, self._state)
         if self._state.down:
-            limits.enforce(self._state)
+            self._guard(self.id, limits.enforce, self._state)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""

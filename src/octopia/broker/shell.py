@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from octopia.broker import clients
@@ -81,7 +81,16 @@ class BrokerShell(Generic[S]):
         while state.backlog and left > 0:
             task, peer, entries = state.next_slice(left)
             left -= len(entries)
-            self._work(task, peer, entries)
+            # A digest names its entries together. Of all other work, a failure ends that for one entry only.
+            for part in [entries] if task is Task.DIGEST else [[each] for each in entries]:
+                self._guard(peer, self._work, task, peer, part)
+
+    def _guard(self, peer: Peer, work: Callable[..., None], *arguments: object) -> None:
+        """Do work outside a batch; a failure is an effect, because the other effects are meant for others."""
+        try:
+            work(*arguments)
+        except Exception as failure:
+            self._state.effects.failed += ((peer, failure),)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""

@@ -621,6 +621,8 @@ class Node:
             self._dirty[peer] = None
         if effects.limits_reached:
             self._limits_reached += effects.limits_reached
+        for failed, failure in effects.failed:
+            self._fail(failed, failure)
         if not effects.placed:
             return
         self.last_data_ms = now_ms
@@ -634,11 +636,12 @@ class Node:
                 self._dirty[placed.peer] = None
 
     def _fail(self, peer: Peer, error: Exception) -> None:
-        """Note a failure, once per peer: the first one closes its link."""
+        """Note a failure, once per peer: the first one closes its link, if it has one."""
         if any(each.peer == peer for each in self._failures):
             return
         self._failures.append(Failure(peer, error))
-        self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
+        if self._link(peer) is not None:
+            self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
 
     # Deliveries to clients.
 
