@@ -35,9 +35,9 @@ Publish             any neighbour       deliver and route by the PRT and by the 
 ==================  ==================  ===========================================================================
 
 No input takes long. A client with many subscriptions that leaves, a digest of a large table, the answer to a large
-Fetch and an acknowledgement that many subscriptions wait for are handled in slices of ``slice_max`` entries. The rest
-is the ``backlog`` of the state. Every later input handles one more slice, and until the backlog is empty the broker
-asks for ``wake`` at once.
+Fetch, bits to be cleared after recovery, and an acknowledgement that many subscriptions wait for are handled in slices
+of ``slice_max`` entries. The rest is the ``backlog`` of the state. Every later input handles one more slice, and until
+the backlog is empty the broker asks for ``wake`` at once.
 
 Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
@@ -268,6 +268,13 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if isinstance(peer, ClientId):
             clients.withdraw(state, VERBS, peer, entries)
+            return
+        advertisements = cast("Sequence[AdvertisementId]", entries)
+        if task is Task.CLEAR:
+            subscribing.clear_unwanted_bits(state, filter(None, map(state.clt.get, advertisements)))
+            return
+        if peer in state.neighbourhood.secondary_neighbours:
+            exchanging.continue_over_ilink(state, task, peer, advertisements)
             return
         subscriptions = cast("Sequence[SubscriptionId]", entries)
         match task:

@@ -15,6 +15,8 @@ from octopia.protocol.messages import Message, NeighbourMessage
 
 S = TypeVar("S", bound=CommonState)
 
+_TOGETHER = (Task.CLEAR, Task.DIGEST)
+
 
 class BrokerShell(Generic[S]):
     """A broker's state, the frame of its main input, and the answers that need nothing else."""
@@ -81,8 +83,8 @@ class BrokerShell(Generic[S]):
         while state.backlog and left > 0:
             task, peer, entries = state.next_slice(left)
             left -= len(entries)
-            # A digest names its entries together. Of all other work, a failure ends that for one entry only.
-            for part in [entries] if task is Task.DIGEST else [[each] for each in entries]:
+            # Some entries are sent together. Of all other work, a failure ends that for one entry only.
+            for part in [entries] if task in _TOGETHER else [[each] for each in entries]:
                 self._guard(peer, self._work, task, peer, part)
 
     def _guard(self, peer: Peer, work: Callable[..., None], *arguments: object) -> None:
