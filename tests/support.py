@@ -55,6 +55,7 @@ def make_settings(
     detail: Detail = Detail.OFF,
     *,
     confirmations: bool = False,
+    slice_max: int = 500,
 ) -> BrokerSettings:
     """Make the settings of a broker from whatever a test cares about; others keep to the paper's messages."""
     routing = RoutingSettings(Algorithm(algorithm), tau, window_ms, confirmations)
@@ -62,6 +63,7 @@ def make_settings(
         routing,
         hop_limit=hop_limit,
         queue_capacity=queue_capacity,
+        slice_max=slice_max,
         detail=detail,
     )
 

@@ -272,8 +272,8 @@ def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
         (framed(Kind.CLOSING, pack(Closing(CloseCode.DONE, "x" * 1001))), "Expected `str` of length <= 1000"),
         (framed(Kind.OPENING, b"OCTO"), "expected the magic word and the protocol version, got 4 bytes"),
         (framed(Kind.OPENING, b"octo\x01\x00"), "expected the magic word b'OCTO', got b'octo'"),
-        (framed(Kind.OPENING, b"OCTO\x02\x00"), "expected protocol version 1, got 2"),
-        (framed(Kind.OPENING, b"OCTO\x01\x00\x80"), "missing required field"),
+        (framed(Kind.OPENING, b"OCTO\x01\x00"), "expected protocol version 2, got 1"),
+        (framed(Kind.OPENING, b"OCTO\x02\x00\x80"), "missing required field"),
     ],
 )
 def test_bodies_are_checked(data: bytes, expected: str):

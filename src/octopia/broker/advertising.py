@@ -84,11 +84,11 @@ def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None
         case CivUnset() | CivNone():
             wanted, unwanted = (), message.advertisements
     stored: list[tuple[AdvertisementId, Version]] = []
-    for advertisement in (*wanted, *unwanted):
+    for index, advertisement in enumerate((*wanted, *unwanted)):
         entry = state.clt.get(advertisement)
         # An unknown advertisement needs no answer: its withdrawal is on its way to the sender.
         if entry is not None and entry.is_hosted_here:
-            _update(entry, secondary, message.version, wanted=advertisement in wanted)
+            _update(entry, secondary, message.version, wanted=index < len(wanted))
             stored.append((advertisement, entry.versions[secondary]))
             confirming.advertisement_settled(state, entry)
     if stored and state.confirms:

@@ -54,10 +54,11 @@ _DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
 class Task(enum.StrEnum):
     """The kinds of work that a broker divides into slices."""
 
-    ANSWER = "send the subscriptions that a neighbour fetched"
-    DIGEST = "name subscriptions to a neighbour"
+    ANSWER = "send the entries that a neighbour fetched"
+    CLEAR = "clear bits that no subscription needs"
+    DIGEST = "name subscriptions or advertisements to a neighbour"
     LEAVE = "withdraw what a client issued that has left"
-    REMOVE = "remove subscriptions that a neighbour no longer knows"
+    REMOVE = "remove entries that a neighbour no longer knows"
     SETTLE = "confirm subscriptions that may have nothing left to wait for"
 
 

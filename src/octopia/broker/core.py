@@ -36,9 +36,9 @@ Publish             any neighbour       deliver and route by the PRT and by the 
 ==================  ==================  ===========================================================================
 
 No input takes long. A client with many subscriptions that leaves, a digest of a large table, the answer to a large
-Fetch and an acknowledgement that many subscriptions wait for are handled in slices of ``slice_max`` entries. The rest
-is the ``backlog`` of the state. Every later input handles one more slice, and until the backlog is empty the broker
-asks for ``wake`` at once.
+Fetch, bits to be cleared after recovery, and an acknowledgement that many subscriptions wait for are handled in slices
+of ``slice_max`` entries. The rest is the ``backlog`` of the state. Every later input handles one more slice, and until
+the backlog is empty the broker asks for ``wake`` at once.
 
 Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
@@ -182,8 +182,8 @@ class OctopiaBroker(BrokerShell[State]):
         state.begin(now_ms)
         state.queues[peer].come_up()
         state.down.pop(peer, None)
-        exchanging.greet(state, peer)
-        losses.link_came_up(state, peer)
+        self._guard(peer, exchanging.greet, state, peer)
+        self._guard(peer, losses.link_came_up, state, peer)
         state.effects.ready[peer] = None
         self._finish()
         return state.effects
@@ -194,10 +194,10 @@ class OctopiaBroker(BrokerShell[State]):
         state.begin(now_ms)
         if peer not in state.down:
             state.down[peer] = None
-            losses.dropped_for(state, peer, Cause.LINK_DOWN, state.queues[peer].go_down(now_ms))
-            confirming.link_lost(state, peer)
-            exchanging.link_lost(state, peer)
-            placing.link_went_down(state, peer)
+            dropped = state.queues[peer].go_down(now_ms)
+            self._guard(peer, losses.dropped_for, state, peer, Cause.LINK_DOWN, dropped)
+            for lose in (confirming.link_lost, exchanging.link_lost, placing.link_went_down):
+                self._guard(peer, lose, state, peer)
             self._finish()
         return state.effects
 
@@ -226,9 +226,9 @@ class OctopiaBroker(BrokerShell[State]):
         """Handle all due deadlines: the backlog, request timeouts, limits of links that are down, the grace period."""
         state = self._state
         state.begin(now_ms)
-        confirming.expire(state)
-        exchanging.pass_grace(state)
-        losses.pass_limit(state)
+        self._guard(self.id, confirming.expire, state)
+        self._guard(self.id, exchanging.pass_grace, state)
+        self._guard(self.id, losses.pass_limit, state)
         self._finish()
         return state.effects
 
@@ -292,15 +292,22 @@ class OctopiaBroker(BrokerShell[State]):
         if self._state.backlog:
             super()._finish()
         if self._state.confirmed:
-            confirming.send_confirmations(self._state)
+            self._guard(self.id, confirming.send_confirmations, self._state)
         if self._state.down:
-            limits.enforce(self._state)
+            self._guard(self.id, limits.enforce, self._state)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""
         state = self._state
         if isinstance(peer, ClientId):
             clients.withdraw(state, VERBS, peer, entries)
+            return
+        advertisements = cast("Sequence[AdvertisementId]", entries)
+        if task is Task.CLEAR:
+            subscribing.clear_unwanted_bits(state, filter(None, map(state.clt.get, advertisements)))
+            return
+        if peer in state.neighbourhood.secondary_neighbours:
+            exchanging.continue_over_ilink(state, task, peer, advertisements)
             return
         subscriptions = cast("Sequence[SubscriptionId]", entries)
         match task:

@@ -2,9 +2,9 @@
 
 Over an aLink both sides send a digest of the subscriptions that the other side should know from them. Over an iLink
 both sides send a digest of the advertisements that they host. A broker fetches what it lacks, and removes what a
-*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits. A long digest of
-subscriptions comes in parts. Subscriptions issued meanwhile are sent on their own, withdrawn ones are left out of later
-parts, and the last part says whether the digest is complete.
+*complete* digest does not name. A secondary broker answers a digest of advertisements with its bits. A long digest
+comes in parts. Entries issued meanwhile are sent on their own, withdrawn ones are left out of later parts, and the last
+part says whether the digest is complete.
 
 A broker that lost its state is *recovering*. It handles control messages, but routes no publications. Its digest to a
 primary neighbour is complete once every other primary neighbour has sent it a complete one, and is then sent again. Its
@@ -16,7 +16,7 @@ incomplete digests stay incomplete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from octopia.broker import advertising, confirming, losses, placing, subscribing
 from octopia.broker.state import Recovery, State, Task
@@ -49,8 +49,12 @@ def greet(state: State, peer: BrokerId) -> None:
     if peer in state.neighbourhood.primary_neighbours:
         _send_subscription_digest(state, peer)
     else:
-        hosted = sorted(entry.id for entry in state.clt if entry.is_hosted_here)
-        state.send(peer, AdvertisementDigest(tuple(hosted)))
+        hosted = [entry.id for entry in state.clt if entry.is_hosted_here]
+        state.backlog.pop((Task.DIGEST, peer), None)
+        first, rest = hosted[: state.settings.slice_max], hosted[state.settings.slice_max :]
+        if rest:
+            state.put_off(Task.DIGEST, peer, rest)
+        _name_advertisements(state, peer, first, continues=False)
 
 
 def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionDigest) -> None:
@@ -68,7 +72,7 @@ def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionD
     if digest.complete:
         del state.unnamed[sender]
         if unnamed:
-            state.put_off(Task.REMOVE, sender, sorted(unnamed))
+            state.put_off(Task.REMOVE, sender, unnamed)
     confirming.confirm_again(state, sender, digest.unconfirmed)
     if state.recovery is not None:
         awaited = state.recovery.awaited.setdefault(sender, {})
@@ -89,18 +93,30 @@ def remove(state: State, sender: BrokerId, subscriptions: Iterable[SubscriptionI
 
 
 def on_advertisement_digest(state: State, host_broker: BrokerId, digest: AdvertisementDigest) -> None:
-    """Remove advertisements that are gone, fetch missing ones, and answer with our bits for the rest."""
-    named = dict.fromkeys(digest.advertisements)
-    gone = [entry.id for entry in state.clt if entry.last_hop == host_broker and entry.id not in named]
-    for advertisement in gone:
-        advertising.forget(state, advertisement)
+    """Fetch missing advertisements, answer with our bits for the rest, and remove those that no part has named."""
+    if not digest.continues:
+        known = {entry.id: None for entry in state.clt if entry.last_hop == host_broker}
+        state.unnamed_advertisements[host_broker] = known
+    unnamed = state.unnamed_advertisements.get(host_broker)
+    if unnamed is None:
+        return  # The link was lost since its first part. The next digest names everything again.
     missing = [each for each in digest.advertisements if each not in state.clt]
     if missing:
         state.send(host_broker, Fetch(advertisements=tuple(missing)))
-    _send_civ_state(state, host_broker)
+    for advertisement in digest.advertisements:
+        unnamed.pop(advertisement, None)
+    _send_civ_state(state, host_broker, digest.advertisements)
+    if digest.complete:
+        del state.unnamed_advertisements[host_broker]
+        if unnamed:
+            state.put_off(Task.REMOVE, host_broker, unnamed)
     if state.recovery is not None:
-        state.recovery.unmet.pop(host_broker, None)
-        state.recovery.awaited_advertisements[host_broker] = dict.fromkeys(missing)
+        awaited = state.recovery.awaited_advertisements.setdefault(host_broker, {})
+        if not digest.continues:
+            awaited.clear()
+        awaited.update(dict.fromkeys(missing))
+        if digest.complete:
+            state.recovery.unmet.pop(host_broker, None)
         _note_region(state, state.recovery)
 
 
@@ -108,10 +124,25 @@ def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
     """Send what a neighbour lacks; anything withdrawn meanwhile needs no answer, its withdrawal is on its way."""
     if message.subscriptions:
         state.put_off(Task.ANSWER, sender, message.subscriptions)
-    for advertisement in message.advertisements:
+    if message.advertisements:
+        state.put_off(Task.ANSWER, sender, message.advertisements)
+
+
+def continue_over_ilink(
+    state: State, task: Task, secondary: BrokerId, advertisements: Sequence[AdvertisementId]
+) -> None:
+    """Handle a slice of the exchange with a secondary neighbour."""
+    if task is Task.DIGEST:
+        _name_advertisements(state, secondary, advertisements)
+        return
+    for advertisement in advertisements:
         entry = state.clt.get(advertisement)
-        if entry is not None and entry.is_hosted_here:
-            state.send(sender, Advertise(advertisement, entry.offer))
+        if entry is None:
+            continue
+        if task is Task.ANSWER and entry.is_hosted_here:
+            state.send(secondary, Advertise(advertisement, entry.offer))
+        elif task is Task.REMOVE and entry.last_hop == secondary:
+            advertising.forget(state, advertisement)
 
 
 def answer(state: State, neighbour: BrokerId, subscriptions: Iterable[SubscriptionId]) -> None:
@@ -125,6 +156,7 @@ def answer(state: State, neighbour: BrokerId, subscriptions: Iterable[Subscripti
 def link_lost(state: State, peer: BrokerId) -> None:
     """Stop an exchange with a neighbour; it starts again when the link is back."""
     state.unnamed.pop(peer, None)
+    state.unnamed_advertisements.pop(peer, None)
     state.backlog.pop((Task.ANSWER, peer), None)
     state.backlog.pop((Task.DIGEST, peer), None)
 
@@ -175,7 +207,9 @@ def progress(state: State) -> None:
     knows_cluster = all(map(recovery.knows_all_from, primary))
     if knows_cluster and not recovery.knows_cluster:
         recovery.knows_cluster = True
-        subscribing.clear_unwanted_bits(state, [entry for entry in state.clt if not entry.is_hosted_here])
+        received = [entry.id for entry in state.clt if not entry.is_hosted_here]
+        if received:
+            state.put_off(Task.CLEAR, state.id, received)
         placing.resume_all(state)
     if knows_cluster and recovery.knows_region:
         state.recovery = None
@@ -213,7 +247,7 @@ def _is_complete_towards(state: State, neighbour: BrokerId) -> bool:
 
 
 def _send_subscription_digest(state: State, neighbour: BrokerId) -> None:
-    known = sorted(entry.id for entry in state.prt if entry.last_hop != neighbour)
+    known = [entry.id for entry in state.prt if entry.last_hop != neighbour]
     state.backlog.pop((Task.DIGEST, neighbour), None)
     first, rest = known[: state.settings.slice_max], known[state.settings.slice_max :]
     if rest:
@@ -228,7 +262,7 @@ def send_part(
 
     Subscriptions issued since the first part were sent on their own, and withdrawn ones must not be named.
     """
-    named = [each for each in subscriptions if each in state.prt]
+    named = sorted(each for each in subscriptions if each in state.prt)
     waiting = state.confirming
     unconfirmed = [each for each in named if each in waiting and neighbour in waiting[each].neighbours]
     complete = (Task.DIGEST, neighbour) not in state.backlog and _is_complete_towards(state, neighbour)
@@ -237,8 +271,19 @@ def send_part(
     state.send(neighbour, SubscriptionDigest(tuple(named), tuple(unconfirmed), complete, continues))
 
 
-def _send_civ_state(state: State, host_broker: BrokerId) -> None:
-    entries = [entry for entry in state.clt if entry.last_hop == host_broker]
+def _name_advertisements(
+    state: State, secondary: BrokerId, advertisements: Sequence[AdvertisementId], *, continues: bool = True
+) -> None:
+    """Send a part of a digest of advertisements; the last one is complete."""
+    named = sorted(each for each in advertisements if each in state.clt)
+    complete = (Task.DIGEST, secondary) not in state.backlog
+    state.send(secondary, AdvertisementDigest(tuple(named), complete, continues))
+
+
+def _send_civ_state(state: State, host_broker: BrokerId, advertisements: Sequence[AdvertisementId]) -> None:
+    """Send our bits for the advertisements of a digest that are known here."""
+    known = filter(None, map(state.clt.get, advertisements))
+    entries = [entry for entry in known if entry.last_hop == host_broker]
     if not entries:
         return
     version = state.mint_version()

@@ -50,6 +50,7 @@ def describe(state: State) -> list[Any]:
         sorted(state.down),
         _recovery(state.recovery),
         [[neighbour, sorted(unnamed)] for neighbour, unnamed in sorted(state.unnamed.items())],
+        [[neighbour, sorted(unnamed)] for neighbour, unnamed in sorted(state.unnamed_advertisements.items())],
         [[str(peer), traffic_class, _input(state.inputs[peer, traffic_class])] for peer, traffic_class in _keys(state)],
         [[link, traffic_class, _waiters(waiting)] for (link, traffic_class), waiting in sorted(state.blocked.items())],
         [[link, sorted(map(_owed, owed.items()))] for link, owed in sorted(state.owed.items())],

@@ -84,14 +84,17 @@ class Effects(msgspec.Struct):
 
     ``ready`` holds the neighbours with new messages to take, in the order of queueing. ``placed`` holds the frames
     whose credit may be returned. A ``violation`` by the peer, or a ``failure`` of this broker, ended the handling of a
-    batch early: the link must be closed, and all other effects still hold. ``limits_reached`` and ``losses`` are for
-    the log: the requests beyond a limit are already refused, and losses are counted and told.
+    batch early: the link must be closed, and all other effects still hold. ``failed`` lists failures outside the batch,
+    such as in a slice of long work, each with the peer whose link must be closed, or this broker if there is none.
+    ``limits_reached`` and ``losses`` are for the log: the requests beyond a limit are already refused, and losses are
+    counted and told.
     """
 
     ready: dict[BrokerId, None] = msgspec.field(default_factory=dict)
     placed: list[Placed] = msgspec.field(default_factory=list)
     violation: ProtocolViolation | None = None
     failure: Exception | None = None
+    failed: tuple[tuple[Peer, Exception], ...] = ()
     limits_reached: tuple[LimitReached, ...] = ()
     losses: tuple[Loss, ...] = ()
 

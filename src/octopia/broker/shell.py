@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from octopia.broker import clients
@@ -14,6 +14,8 @@ from octopia.protocol import ALL_CLASSES, Cause
 from octopia.protocol.messages import Message, NeighbourMessage
 
 S = TypeVar("S", bound=CommonState)
+
+_TOGETHER = (Task.CLEAR, Task.DIGEST)
 
 
 class BrokerShell(Generic[S]):
@@ -81,7 +83,16 @@ class BrokerShell(Generic[S]):
         while state.backlog and left > 0:
             task, peer, entries = state.next_slice(left)
             left -= len(entries)
-            self._work(task, peer, entries)
+            # Some entries are sent together. Of all other work, a failure ends that for one entry only.
+            for part in [entries] if task in _TOGETHER else [[each] for each in entries]:
+                self._guard(peer, self._work, task, peer, part)
+
+    def _guard(self, peer: Peer, work: Callable[..., None], *arguments: object) -> None:
+        """Do work outside a batch; a failure is an effect, because the other effects are meant for others."""
+        try:
+            work(*arguments)
+        except Exception as failure:
+            self._state.effects.failed += ((peer, failure),)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""

@@ -107,10 +107,10 @@ class State(CommonState):
 
     ``waits`` maps advertisements to the subscriptions that wait for our bit. ``confirmed`` holds the subscriptions to
     confirm to each neighbour at the end of the current input. ``deadlines`` is a heap of the deadlines of requests;
-    it may hold settled ones. ``unnamed`` holds, while the digest of a neighbour arrives in
-    parts, the subscriptions known from it that no part has named. ``owed`` holds the gap notices for links that are
-    down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the advertisements of clients
-    that have left while publications of theirs wait to be placed.
+    it may hold settled ones. While the digest of a neighbour arrives in parts, ``unnamed`` or
+    ``unnamed_advertisements`` holds the entries known from it that no part has named. ``owed`` holds the gap notices
+    for links that are down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the
+    advertisements of clients that have left while publications of theirs wait to be placed.
     """
 
     clt: Clt
@@ -124,6 +124,7 @@ class State(CommonState):
         default_factory=list
     )
     unnamed: dict[BrokerId, dict[SubscriptionId, None]] = dataclasses.field(default_factory=dict)
+    unnamed_advertisements: dict[BrokerId, dict[AdvertisementId, None]] = dataclasses.field(default_factory=dict)
     recovery: Recovery | None = None
     inputs: dict[tuple[Peer, int], Input] = dataclasses.field(default_factory=dict)
     blocked: dict[tuple[BrokerId, int], deque[tuple[Peer, int]]] = dataclasses.field(default_factory=dict)

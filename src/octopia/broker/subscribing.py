@@ -6,6 +6,8 @@ it sets the bits of intersecting advertisements at each broker of the cluster th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from octopia.broker import confirming
 from octopia.broker.state import State, Task
 from octopia.broker.tables import CltEntry, PrtEntry
@@ -68,7 +70,7 @@ def remove_and_spread(state: State, last_hop: Peer, subscription: SubscriptionId
         clear_unwanted_bits(state, of_secondary_neighbours(state, removed.interest))
 
 
-def clear_unwanted_bits(state: State, entries: list[CltEntry]) -> None:
+def clear_unwanted_bits(state: State, entries: Iterable[CltEntry]) -> None:
     """Clear our bit of entries that no subscription of this cluster intersects, and tell their host brokers."""
     no_longer_wanted = [
         entry for entry in entries if state.cluster in entry.civ and not state.prt.any_intersecting(entry.offer)

@@ -4,7 +4,7 @@ Most predicates take a fraction of a microsecond. The exceptions are patterns th
 because they search strings of up to ``STRING_LENGTH_MAX`` characters. The figures are upper bounds for CPython 3.11 on
 a processor of 3 GHz; ``benchmarks/filters.py`` compares them with measured times.
 
-Compiling is not included: patterns are compiled when they are first used, which takes up to 0.8 ms per pattern, and
+Compiling is not included: a broker compiles patterns when it stores them, which takes up to 0.8 ms per pattern, and
 26 ms for the longest patterns that one filter may have.
 """
 

@@ -7,7 +7,6 @@ whether they come from a text or over the wire.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Self
@@ -23,7 +22,6 @@ from octopia.content.limits import (
     FILTER_LENGTH_MAX,
     FILTER_PREDICATES_MAX,
 )
-from octopia.content.operators import Test
 from octopia.content.predicates import Operator, Predicate
 from octopia.content.publications import Publication
 from octopia.content.values import Value
@@ -32,10 +30,10 @@ from octopia.errors import FilterTooLarge
 _PART_LENGTH_MAX = 60
 
 
-class Filter(msgspec.Struct, frozen=True, dict=True, weakref=True, cache_hash=True):
+class Filter(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A conjunction of predicates; with none it matches every publication.
 
-    The struct has a ``__dict__`` for cached properties; it is neither encoded nor pickled.
+    There are very many filters and they are never part of a cycle, so the garbage collector ignores them.
     """
 
     predicates: Annotated[tuple[Predicate, ...], Meta(max_length=DECODED_ITEMS_MAX)] = ()
@@ -49,40 +47,30 @@ class Filter(msgspec.Struct, frozen=True, dict=True, weakref=True, cache_hash=Tr
         """The time of one evaluation on the worst publication, in microseconds."""
         return cost_us(self.predicates)
 
-    @functools.cached_property
-    def tests(self) -> tuple[tuple[str, Test], ...]:
-        """The attribute and the test of each predicate."""
-        return tuple((each.attribute, each.test) for each in self.predicates)
-
-    @functools.cached_property
+    @property
     def by_attribute(self) -> Mapping[str, tuple[Predicate, ...]]:
         """The predicates by attribute, in the order of the filter."""
         return group_by_attribute(self.predicates)
 
-    @functools.cached_property
-    def tests_by_attribute(self) -> Mapping[str, tuple[Test, ...]]:
-        """The tests by attribute."""
-        return {name: tuple(each.test for each in predicates) for name, predicates in self.by_attribute.items()}
-
-    @functools.cached_property
+    @property
     def required(self) -> Mapping[str, tuple[Predicate, ...]]:
         """The predicates that require their attribute (all but ABSENT), by attribute."""
         return group_by_attribute(each for each in self.predicates if each.operator is not Operator.ABSENT)
 
     def attributes(self) -> tuple[str, ...]:
         """Return the distinct attributes of the filter, in its order."""
-        return tuple(self.by_attribute)
+        return tuple(dict.fromkeys(each.attribute for each in self.predicates))
 
     def matches(self, attributes: Mapping[str, Value]) -> bool:
         """Return whether every predicate is true of a publication's attributes."""
         get = attributes.get
-        for attribute, test in self.tests:  # noqa: SIM110 (all() with a generator takes twice as long)
-            if not test(get(attribute)):
+        for each in self.predicates:  # noqa: SIM110 (all() with a generator takes twice as long)
+            if not each.operator.test(each.operand, get(each.attribute)):
                 return False
         return True
 
 
-class Disjunction(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
+class Disjunction(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """An OR of conjunctions: the whole of a filter text, in normal form. With none it matches no publication.
 
     This is the filter that programs see, as ``octopia.Filter``::
@@ -171,7 +159,11 @@ def _explain_cost(total: float, predicates: Sequence[Predicate]) -> str:
 
 def group_by_attribute(predicates: Iterable[Predicate]) -> dict[str, tuple[Predicate, ...]]:
     """Return predicates by attribute, in their order."""
-    grouped: dict[str, tuple[Predicate, ...]] = {}
-    for each in predicates:
+    listed = tuple(predicates)
+    grouped: dict[str, tuple[Predicate, ...]] = {each.attribute: (each,) for each in listed}
+    if len(grouped) == len(listed):
+        return grouped
+    grouped.clear()
+    for each in listed:
         grouped[each.attribute] = (*grouped.get(each.attribute, ()), each)
     return grouped

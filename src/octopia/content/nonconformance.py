@@ -48,10 +48,10 @@ def explain_nonconformance(advertisements: Iterable[Disjunction], publication: P
 
 def _problems(declared: Filter, attributes: Mapping[str, Value]) -> tuple[list[str], list[str]]:
     """Return the attributes that the filter does not declare, and those whose value it excludes."""
-    tests = declared.tests_by_attribute
-    undeclared = [name for name in attributes if name not in tests]
+    predicates = declared.by_attribute
+    undeclared = [name for name in attributes if name not in predicates]
     excluded = [
-        name for name, value in attributes.items() if name in tests and not all(test(value) for test in tests[name])
+        name for name, value in attributes.items() if not all(each.test(value) for each in predicates.get(name, ()))
     ]
     return undeclared, excluded
 

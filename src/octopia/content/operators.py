@@ -1,15 +1,16 @@
-"""The operators of predicates as tests: one small function per operator and operand.
+"""The operators of predicates as tests of the value of an attribute.
 
-A test takes the value of its attribute, or ``None`` if the publication does not carry it, and answers in three-valued
-logic: ``None`` is unknown. Tests check the exact Python type of the value first, because ``True == 1`` in Python and a
-boolean must never compare with a number. They run for every predicate of every publication, so each is a closure that
-only has to look at the value.
+A test takes an operand and the value of its attribute, or ``None`` if the publication does not carry it, and answers in
+three-valued logic: ``None`` is unknown. Tests check the exact Python type of the value first, because ``True == 1`` in
+Python and a boolean must never compare with a number.
+
+Lists and patterns are *prepared*: a set or a compiled pattern is made from the operand, and the test closes over it.
+Whoever stores many predicates stores the prepared tests too (``octopia.content.prepared``). For all others, the latest
+ones are cached.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,46 +20,103 @@ from octopia.content.values import Value, ValueType, value_type
 Test: TypeAlias = Callable[[Value | None], bool | None]
 """A function from the value of an attribute to the three-valued answer of a predicate."""
 
+OperandTest: TypeAlias = Callable[[Any, Value | None], bool | None]
+"""A function from an operand and a value to the three-valued answer of a predicate."""
 
-def _typed(operand: Value, holds: Callable[[Any], bool]) -> Test:
-    """Return a test that calls ``holds`` for values of the operand's type; of others the answer is unknown."""
-    kind = value_type(operand)
-    if kind is ValueType.NUMBER:
-
-        def test_number(value: Value | None) -> bool | None:
-            # Reading the type twice is faster than storing it; floats are the most common.
-            return holds(value) if type(value) is float or type(value) is int else None
-
-        return test_number
-    exact = str if kind is ValueType.STRING else bool
-    return lambda value: holds(value) if type(value) is exact else None
+_NUMBER_LENGTH = 8
+_RECENT_LENGTH_MAX = 64 * 1024
+"""The limit of cached tests per operator: the length of their operands. A value that is not a string counts as 8."""
 
 
-def _comparison(swapped: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
-    """Return the factory of a comparing test; Python compares ints with floats exactly.
-
-    The comparison has its sides swapped, so that ``partial`` can fix the operand, which is cheaper to call than a
-    Python function.
-    """
-    return lambda operand: _typed(operand, functools.partial(swapped, operand))
+def _are_numbers(one: object, other: object) -> bool:
+    return (type(one) is float or type(one) is int) and (type(other) is float or type(other) is int)
 
 
-equal = _comparison(operator.eq)
-unequal = _comparison(operator.ne)
-less = _comparison(operator.gt)
-at_most = _comparison(operator.ge)
-greater = _comparison(operator.lt)
-at_least = _comparison(operator.le)
+def equal(operand: Any, value: Any) -> bool | None:
+    """Test for a value that equals the operand; Python compares ints with floats exactly."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value == operand)
+    return None
 
 
-def between(bounds: Sequence[Any]) -> Test:
+def unequal(operand: Any, value: Any) -> bool | None:
+    """Test for a value that differs from the operand."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value != operand)
+    return None
+
+
+def less(operand: Any, value: Any) -> bool | None:
+    """Test for a value below the operand."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value < operand)
+    return None
+
+
+def at_most(operand: Any, value: Any) -> bool | None:
+    """Test for a value that does not exceed the operand."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value <= operand)
+    return None
+
+
+def greater(operand: Any, value: Any) -> bool | None:
+    """Test for a value above the operand."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value > operand)
+    return None
+
+
+def at_least(operand: Any, value: Any) -> bool | None:
+    """Test for a value that is not below the operand."""
+    if type(value) is type(operand) or _are_numbers(value, operand):
+        return bool(value >= operand)
+    return None
+
+
+def between(bounds: Sequence[Any], value: Any) -> bool | None:
     """Test for a value from the first bound to the second, both included."""
     low, high = bounds
-    return _typed(low, lambda value: bool(low <= value <= high))
+    if type(value) is type(low) or _are_numbers(value, low):
+        return bool(low <= value <= high)
+    return None
+
+
+def prefix(text: str, value: Any) -> bool | None:
+    """Test for a string that begins with the text."""
+    return value.startswith(text) if type(value) is str else None
+
+
+def suffix(text: str, value: Any) -> bool | None:
+    """Test for a string that ends with the text."""
+    return value.endswith(text) if type(value) is str else None
+
+
+def not_prefix(text: str, value: Any) -> bool | None:
+    """Test for a string that does not begin with the text."""
+    return not value.startswith(text) if type(value) is str else None
+
+
+def not_suffix(text: str, value: Any) -> bool | None:
+    """Test for a string that does not end with the text."""
+    return not value.endswith(text) if type(value) is str else None
+
+
+def exists(_: None, value: Any) -> bool | None:
+    """Test for any value at all."""
+    return value is not None
+
+
+def absent(_: None, value: Any) -> bool | None:
+    """Test for a missing attribute."""
+    return value is None
+
+
+# Prepared tests.
 
 
 def member(elements: Sequence[Value]) -> Test:
-    """Test for a value equal to some element; unknown if none is and some element has another type."""
+    """Prepare the test for a value equal to some element; unknown if none is and some element has another type."""
     hits: dict[ValueType, frozenset[Value]] = {
         kind: frozenset(each for each in elements if value_type(each) is kind) for kind in ValueType
     }
@@ -76,58 +134,32 @@ def member(elements: Sequence[Value]) -> Test:
 
 
 def not_member(elements: Sequence[Value]) -> Test:
-    """Test for the opposite of ``member``; unknown stays unknown."""
+    """Prepare the opposite of ``member``; unknown stays unknown."""
     return _negated(member(elements))
 
 
-def prefix(text: str) -> Test:
-    """Test for a string that begins with the text."""
-    return _typed(text, lambda value: value.startswith(text))
-
-
-def suffix(text: str) -> Test:
-    """Test for a string that ends with the text."""
-    return _typed(text, lambda value: value.endswith(text))
-
-
 def contains(text: str) -> Test:
-    """Test for a string with the text in it."""
-    return _typed(text, compile_substring(text))
+    """Prepare the test for a string with the text in it."""
+    return _of_strings(compile_substring(text))
 
 
 def like(pattern: str) -> Test:
-    """Test for a string that matches a canonical pattern."""
-    return _typed(pattern, compile_pattern(pattern))
-
-
-def not_prefix(text: str) -> Test:
-    """Test for a string that does not begin with the text."""
-    return _typed(text, lambda value: not value.startswith(text))
-
-
-def not_suffix(text: str) -> Test:
-    """Test for a string that does not end with the text."""
-    return _typed(text, lambda value: not value.endswith(text))
+    """Prepare the test for a string that matches a canonical pattern."""
+    return _of_strings(compile_pattern(pattern))
 
 
 def not_contains(text: str) -> Test:
-    """Test for a string without the text in it."""
+    """Prepare the test for a string without the text in it."""
     return _negated(contains(text))
 
 
 def not_like(pattern: str) -> Test:
-    """Test for a string that does not match a canonical pattern."""
+    """Prepare the test for a string that does not match a canonical pattern."""
     return _negated(like(pattern))
 
 
-def exists(_: None) -> Test:
-    """Test for any value at all."""
-    return lambda value: value is not None
-
-
-def absent(_: None) -> Test:
-    """Test for a missing attribute."""
-    return lambda value: value is None
+def _of_strings(holds: Callable[[str], bool]) -> Test:
+    return lambda value: holds(value) if type(value) is str else None
 
 
 def _negated(test: Test) -> Test:
@@ -136,3 +168,30 @@ def _negated(test: Test) -> Test:
         return None if answer is None else not answer
 
     return opposite
+
+
+def recently_prepared(prepare: Callable[[Any], Test]) -> OperandTest:
+    """Return a test that prepares each operand when it is first used, and keeps the latest ones.
+
+    A test is kept with its operand: while that is alive, no other object has its identity.
+    """
+    recent: dict[int, tuple[object, Test]] = {}
+    room = _RECENT_LENGTH_MAX
+
+    def test(operand: Any, value: Value | None) -> bool | None:
+        nonlocal room
+        known = recent.get(id(operand))
+        if known is None:
+            length = len(operand) if type(operand) is str else sum(map(_length, operand))
+            if length > room:
+                recent.clear()
+                room = _RECENT_LENGTH_MAX
+            room -= length
+            known = recent[id(operand)] = operand, prepare(operand)
+        return known[1](value)
+
+    return test
+
+
+def _length(element: Value) -> int:
+    return len(element) if type(element) is str else _NUMBER_LENGTH

@@ -186,7 +186,10 @@ class _Segment:
         self._core = pieces[self.skip : literals[-1] + 1] if literals else ()
         self.literal = write_pattern(self._core, escape="") if len(literals) == len(self._core) else ""
         self.naive_length_max = _NAIVE_COMPARISONS_MAX // len(self.literal) if self.literal else -1
+        # A core with _ needs its expression for every text. It is compiled now, so that no match has to wait for it.
         self._expression: re.Pattern[str] | None = None
+        if self._core and not self.literal:
+            self._compiled()
 
     def stands_at(self, text: str, position: int) -> bool:
         """Return whether the segment matches at this position; the text must be long enough."""

@@ -9,7 +9,6 @@ operands have the same Python types: ``x = 1`` and ``x = TRUE`` differ.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias
 
@@ -31,7 +30,12 @@ from octopia.errors import FilterTooLarge, InvalidFilter
 
 
 class Operator(enum.Enum):
-    """The operator of a predicate; the values are part of the wire format and never change."""
+    """The operator of a predicate; the values are part of the wire format and never change.
+
+    ``test`` answers for an operand and a value of the attribute, or None if it is missing.
+    """
+
+    test: operators.OperandTest
 
     EQ = "="
     NE = "<>"
@@ -59,10 +63,10 @@ Operand: TypeAlias = int | float | str | bool | _Elements | None
 """A value; two bounds for BETWEEN; elements for IN; a canonical pattern for LIKE; nothing for EXISTS and ABSENT."""
 
 
-class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
+class Predicate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A condition on one attribute: true, false or unknown of a publication.
 
-    The struct has a ``__dict__`` for cached properties; it is neither encoded nor pickled.
+    There are very many predicates and they are never part of a cycle, so the garbage collector ignores them.
     """
 
     attribute: str
@@ -86,25 +90,23 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, dict=True):
     def __hash__(self) -> int:
         return hash((self.attribute, self.operator.value, self.operand))
 
-    @functools.cached_property
-    def test(self) -> operators.Test:
-        """The function that answers for a value of the attribute, or for None if it is missing."""
-        return _TESTS[self.operator](self.operand)
+    def test(self, value: Value | None) -> bool | None:
+        """Return the answer for a value of the attribute, or for None if it is missing."""
+        return self.operator.test(self.operand, value)
 
-    @functools.cached_property
+    def prepared_test(self) -> operators.Test | None:
+        """Return a function that answers as ``test`` does, and faster; None if there is nothing to prepare."""
+        prepare = _PREPARED_TESTS.get(self.operator)
+        return None if prepare is None else prepare(self.operand)
+
+    @property
     def value_types(self) -> tuple[ValueType, ...]:
         """The types of value that can satisfy the predicate."""
         return _value_types(self)
 
-    @functools.cached_property
-    def text_set(self) -> frozenset[str] | None:
-        """The values, if all of them are strings; else None."""
-        texts = [each for each in values_of(self) if isinstance(each, str)]
-        return frozenset(texts) if len(texts) == len(values_of(self)) else None
-
     def evaluate(self, attributes: Mapping[str, Value]) -> bool | None:
         """Return whether the predicate is true of a publication's attributes; None is unknown."""
-        return self.test(attributes.get(self.attribute))
+        return self.operator.test(self.operand, attributes.get(self.attribute))
 
 
 def like(attribute: str, pattern: str, escape: str = "", *, negated: bool = False) -> Predicate:
@@ -178,6 +180,9 @@ def _classify(pattern: str, escape: str) -> tuple[Operator, str]:
 
 
 def _value_types(predicate: Predicate) -> tuple[ValueType, ...]:
+    only = _TYPE_OF_SCALAR.get(type(predicate.operand))
+    if only is not None:
+        return only
     match predicate.operator:
         case Operator.EXISTS:
             return tuple(ValueType)
@@ -190,9 +195,7 @@ def _value_types(predicate: Predicate) -> tuple[ValueType, ...]:
             # An element of another type makes NOT IN unknown, so it is never true with mixed types.
             kinds = [value_type(each) for each in elements(predicate)]
             return (kinds[0],) if kinds.count(kinds[0]) == len(kinds) else ()
-        case Operator.BETWEEN:
-            return (value_type(elements(predicate)[0]),)
-    return (value_type(scalar(predicate)),)
+    return (value_type(elements(predicate)[0]),)  # The bounds of BETWEEN are of one type.
 
 
 def _check_any_value(predicate: Predicate) -> None:
@@ -286,6 +289,13 @@ def _place(predicate: Predicate) -> str:
     return f"{predicate.attribute} {predicate.operator.value.upper()}"
 
 
+_TYPE_OF_SCALAR: dict[type, tuple[ValueType, ...]] = {
+    int: (ValueType.NUMBER,),
+    float: (ValueType.NUMBER,),
+    str: (ValueType.STRING,),
+    bool: (ValueType.BOOLEAN,),
+}
+
 _NEGATIONS = {
     Operator.EQ: Operator.NE,
     Operator.LT: Operator.GE,
@@ -321,7 +331,7 @@ _CHECKS: dict[Operator, Callable[[Predicate], None]] = {
     Operator.ABSENT: _check_nothing,
 }
 
-_TESTS: dict[Operator, Callable[[Any], operators.Test]] = {
+_TESTS: dict[Operator, operators.OperandTest] = {
     Operator.EQ: operators.equal,
     Operator.NE: operators.unequal,
     Operator.LT: operators.less,
@@ -329,16 +339,23 @@ _TESTS: dict[Operator, Callable[[Any], operators.Test]] = {
     Operator.GT: operators.greater,
     Operator.GE: operators.at_least,
     Operator.BETWEEN: operators.between,
-    Operator.IN: operators.member,
-    Operator.NOT_IN: operators.not_member,
     Operator.PREFIX: operators.prefix,
     Operator.NOT_PREFIX: operators.not_prefix,
     Operator.SUFFIX: operators.suffix,
     Operator.NOT_SUFFIX: operators.not_suffix,
+    Operator.EXISTS: operators.exists,
+    Operator.ABSENT: operators.absent,
+}
+
+_PREPARED_TESTS: dict[Operator, Callable[[Any], operators.Test]] = {
+    Operator.IN: operators.member,
+    Operator.NOT_IN: operators.not_member,
     Operator.CONTAINS: operators.contains,
     Operator.NOT_CONTAINS: operators.not_contains,
     Operator.LIKE: operators.like,
     Operator.NOT_LIKE: operators.not_like,
-    Operator.EXISTS: operators.exists,
-    Operator.ABSENT: operators.absent,
 }
+
+for _operator in Operator:
+    # An attribute of a member is found much faster than an entry of a dictionary by member.
+    _operator.test = _TESTS.get(_operator) or operators.recently_prepared(_PREPARED_TESTS[_operator])

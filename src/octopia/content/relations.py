@@ -22,7 +22,7 @@ from octopia.content.domains import implied, satisfiable
 from octopia.content.filters import Disjunction, Filter
 from octopia.content.formatting import show_expression
 from octopia.content.literals import format_name, show_value
-from octopia.content.predicates import Operator, Predicate, bounds
+from octopia.content.predicates import Operator, Predicate, bounds, elements
 from octopia.content.publications import Publication
 from octopia.content.values import Value, value_type
 
@@ -32,8 +32,8 @@ def matches(interest: Disjunction, publication: Publication) -> bool:
     get = publication.attributes.get
     # The loop of Filter.matches is repeated here because this is the innermost loop of a scanning matcher.
     for each in interest.filters:
-        for attribute, test in each.tests:
-            if not test(get(attribute)):
+        for predicate in each.predicates:
+            if not predicate.operator.test(predicate.operand, get(predicate.attribute)):
                 break
         else:
             return True
@@ -82,15 +82,14 @@ def explain_mismatch(interest: Disjunction, publication: Publication) -> tuple[M
 
 
 def _announces(declared: Filter, attributes: Mapping[str, Value]) -> bool:
-    tests = declared.tests_by_attribute
-    for name, value in attributes.items():
-        asked = tests.get(name)
-        if asked is None:
-            return False
-        for test in asked:
-            if not test(value):
+    mentioned: dict[str, None] = {}
+    for each in declared.predicates:
+        value = attributes.get(each.attribute)
+        if value is not None:
+            if not each.operator.test(each.operand, value):
                 return False
-    return True
+            mentioned[each.attribute] = None
+    return len(mentioned) == len(attributes)
 
 
 def _may_meet(declared: Filter, wanted: Filter) -> bool:
@@ -127,8 +126,10 @@ def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
             return False
         return bool(low <= high and low2 <= high2 and low <= high2 and low2 <= high)
     if one.operator is Operator.IN and other.operator is Operator.IN:
-        texts, texts2 = one.text_set, other.text_set
-        return None if texts is None or texts2 is None else not texts.isdisjoint(texts2)
+        values, values2 = elements(one), elements(other)
+        if any(type(each) is not str for each in (*values, *values2)):
+            return None
+        return not frozenset(values).isdisjoint(values2)
     return None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
+from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
@@ -348,9 +349,9 @@ def _collect(
     The search ends when ``enough`` numbers are found.
     """
     sure: list[int] = []
-    unsure: list[tuple[int, Filter]] = []
+    unsure: list[tuple[int, AnyFilter]] = []
     probes.collect(probe, store.blocks, sure, unsure, is_exact, enough)
-    return sure, unsure
+    return sure, [(number, plain(stored)) for number, stored in unsure]
 
 
 def _restore_subscriptions(entries: dict[SubscriptionId, _Entry], numbering: Numbering) -> IndexSubscriptions:

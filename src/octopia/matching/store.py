@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 
 from octopia.content import Filter, Operator, Predicate, group_by_attribute
+from octopia.content.prepared import prepare, prepare_predicate
 from octopia.matching.blocks import Block, Boundaries, Column, place_simply
 from octopia.matching.layout import ABSENT, ASKS_STRING, CHUNK, FEWEST_WORDS, MOST_MEMOS, MOST_SEGMENTS, MOST_WORDS
 from octopia.matching.value_sets import ValueSet, is_plain, value_set_of
@@ -74,10 +75,12 @@ class Store:
         block, slot = self.blocks[place >> _SLOT_BITS], place & _SLOT_MASK
         left = place_simply(block, slot, self.columns, interest.predicates)
         if left:
-            self._place(block, slot, left)
+            is_verified = self._place(block, slot, left)
             if not is_plain(left):
                 self.odd[number] = None
-        block.settle(slot, number, interest)
+            block.settle(slot, number, prepare(interest) if is_verified else interest)
+        else:
+            block.settle(slot, number, interest)
         if self._outdated:
             self._catch_up()
         elif not place % 16:
@@ -123,12 +126,13 @@ class Store:
         free += range(first + 63, first - 1, -1)
         return free
 
-    def _place(self, block: Block, slot: int, predicates: list[Predicate]) -> None:
-        """Place predicates of any kind, attribute by attribute."""
+    def _place(self, block: Block, slot: int, predicates: list[Predicate]) -> bool:
+        """Place predicates of any kind, attribute by attribute; return whether the filter must be evaluated, too."""
+        is_verified = False
         for attribute, together in group_by_attribute(predicates).items():
             column = self._column(attribute)
             if column is None:
-                block.let_verify(slot)
+                is_verified = True
                 block.let_blur(slot)
                 continue
             if not block.has_column(column.number):
@@ -138,9 +142,12 @@ class Store:
             values = value_set_of(together)
             self._place_values(block, slot, column, values, together)
             if not values.is_exact and values.takes_number:
-                block.let_verify(slot)
+                is_verified = True
             if not values.is_clear:
                 block.let_blur(slot)
+        if is_verified:
+            block.let_verify(slot)
+        return is_verified
 
     @property
     def is_complete(self) -> bool:
@@ -169,7 +176,7 @@ class Store:
         if values.takes_string and values.asks_string:
             block.fail(column.number, slot, 1 << ASKS_STRING)
             if values.texts is None:
-                block.strings_of(column).ask(slot, predicates)
+                block.strings_of(column).ask(slot, tuple(map(prepare_predicate, predicates)))
             else:
                 block.strings_of(column).name(block, slot, values.texts)
 

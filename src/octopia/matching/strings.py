@@ -128,7 +128,7 @@ class Strings:
             self.make_row(block, number)
             self.pins[number] += 1
             block.set_bit(self.rows[number], slot)
-        self.named[slot] = numbers
+        self.named[slot] = tuple(numbers)
 
     def ask(self, slot: int, predicates: tuple[Any, ...]) -> None:
         """Make a slot accept the strings that satisfy its predicates."""

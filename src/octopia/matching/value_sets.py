@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -80,16 +79,22 @@ class Question(NamedTuple):
     value_sets: dict[str, ValueSet]
 
 
-_questions: weakref.WeakKeyDictionary[Filter, Question] = weakref.WeakKeyDictionary()
-
-
 def question_of(asked: Filter) -> Question:
-    """Return a filter as a question; kept as long as the filter, since advertisements are asked about repeatedly."""
-    question = _questions.get(asked)
-    if question is None:
-        value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
-        question = _questions[asked] = Question(is_plain(asked.predicates), value_sets)
-    return question
+    """Return a filter as a question; cached if it is small, since every broker on a path asks the same questions."""
+    predicates = asked.predicates
+    if len(predicates) > _CACHED_PREDICATES_MAX or length_of(predicates) > _CACHED_LENGTH_MAX:
+        return _make_question(asked)
+    return _cached_question(asked)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_question(asked: Filter) -> Question:
+    return _make_question(asked)
+
+
+def _make_question(asked: Filter) -> Question:
+    value_sets = {name: value_set_of(predicates) for name, predicates in asked.required.items()}
+    return Question(is_plain(asked.predicates), value_sets)
 
 
 def value_set_of(predicates: tuple[Predicate, ...]) -> ValueSet:

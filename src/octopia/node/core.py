@@ -649,6 +649,8 @@ class Node:
             self._limits_reached += effects.limits_reached
         if effects.losses:
             self._losses += effects.losses
+        for failed, failure in effects.failed:
+            self._fail(failed, failure)
         if not effects.placed:
             return
         self.last_data_ms = now_ms
@@ -662,11 +664,12 @@ class Node:
                 self._dirty[placed.peer] = None
 
     def _fail(self, peer: Peer, error: Exception) -> None:
-        """Note a failure, once per peer: the first one closes its link."""
+        """Note a failure, once per peer: the first one closes its link, if it has one."""
         if any(each.peer == peer for each in self._failures):
             return
         self._failures.append(Failure(peer, error))
-        self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
+        if self._link(peer) is not None:
+            self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
 
     # Deliveries to clients.
 

@@ -76,7 +76,7 @@ class Control(msgspec.Struct, frozen=True, tag=True):
     size_bytes: ClassVar[int] = 0
 
 
-class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Version(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The age of a CIV update (D4): a secondary broker's incarnation, then a number that it counts up."""
 
     incarnation: int
@@ -200,14 +200,20 @@ class SubscriptionDigest(Control, frozen=True):
 
 
 class AdvertisementDigest(Control, frozen=True):
-    """Over an iLink: all advertisements that the sender hosts; always complete."""
+    """Over an iLink: all advertisements that the sender hosts.
+
+    A long digest comes in parts; each part after the first ``continues`` the one before, and the last is ``complete``.
+    The receiver then removes advertisements that no part has named.
+    """
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     advertisements: tuple[AdvertisementId, ...]
+    complete: bool = True
+    continues: bool = False
 
 
 class CivState(Control, frozen=True):
-    """Over an iLink, in answer to a digest: the sender's bit for every advertisement that both sides know."""
+    """Over an iLink, in answer to a part of a digest: the sender's bit for every advertisement that both sides know."""
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     wanted: tuple[AdvertisementId, ...]

@@ -24,7 +24,10 @@ from links_support import (
 from octopia.broker import OctopiaBroker
 from octopia.ids import ClientId, SubscriptionId
 from octopia.protocol.messages import (
+    Advertise,
+    AdvertisementDigest,
     CivAck,
+    CivState,
     Confirm,
     Confirmed,
     Deliver,
@@ -32,6 +35,7 @@ from octopia.protocol.messages import (
     Message,
     Subscribe,
     SubscriptionDigest,
+    UnadvertiseRequest,
     Unconfirmed,
     Unsubscribe,
 )
@@ -181,6 +185,68 @@ class TestDigestsInParts:
         assert [each.number for each in ids(*answered)] == [2, 3]
 
 
+class TestAdvertisements:
+    """The exchange over an iLink, in slices of two."""
+
+    @pytest.fixture
+    def broker(self) -> OctopiaBroker:
+        broker = make(slice_max=2)
+        join(broker, "P", *(offer(handle) for handle in range(5)))
+        silence(broker)
+        return broker
+
+    def test_a_digest_comes_in_parts(self, broker: OctopiaBroker) -> None:
+        broker.link_down(at("b.1"), 0.0)
+        broker.link_up(at("b.1"), 0.0)
+        while broker.is_behind:
+            wake(broker)
+        parts = [each for each in taken(broker, "b.1") if isinstance(each, AdvertisementDigest)]
+        assert [[each.number for each in part.advertisements] for part in parts] == [[0, 1], [2, 3], [4]]
+        assert [(part.complete, part.continues) for part in parts] == [(False, False), (False, True), (True, True)]
+
+    def test_a_withdrawn_advertisement_is_left_out_of_later_parts(self, broker: OctopiaBroker) -> None:
+        broker.link_down(at("b.1"), 0.0)
+        broker.link_up(at("b.1"), 0.0)
+        broker.receive(ClientId("P"), [UnadvertiseRequest(4)], 0.0)
+        while broker.is_behind:
+            wake(broker)
+        last = taken(broker, "b.1")[-1]
+        assert last == AdvertisementDigest((), complete=True, continues=True)
+
+    def test_what_no_part_names_is_removed_after_the_last(self, broker: OctopiaBroker) -> None:
+        theirs = [advertisement("b.1", number) for number in range(5)]
+        feed(broker, "b.1", *theirs)
+        silence(broker)
+        feed(broker, "b.1", AdvertisementDigest((theirs[0].id, theirs[1].id), complete=False))
+        assert broker.table_sizes()["clt"] == 10
+        feed(broker, "b.1", AdvertisementDigest((), complete=True, continues=True))
+        while broker.is_behind:
+            wake(broker)
+        assert [each.id in broker.state.clt for each in theirs] == [True, True, False, False, False]
+        [answer] = [each for each in taken(broker, "b.1") if isinstance(each, CivState)]
+        assert [*answer.wanted, *answer.unwanted] == [theirs[0].id, theirs[1].id]
+
+    def test_a_part_whose_first_is_lost_removes_nothing(self, broker: OctopiaBroker) -> None:
+        theirs = advertisement("b.1")
+        feed(broker, "b.1", theirs)
+        feed(broker, "b.1", AdvertisementDigest((), complete=False))
+        broker.link_down(at("b.1"), 0.0)
+        broker.link_up(at("b.1"), 0.0)
+        feed(broker, "b.1", AdvertisementDigest((), complete=True, continues=True))
+        while broker.is_behind:
+            wake(broker)
+        assert theirs.id in broker.state.clt
+
+    def test_a_fetch_is_answered_in_slices(self, broker: OctopiaBroker) -> None:
+        hosted = tuple(entry.id for entry in broker.state.clt)
+        feed(broker, "b.1", Fetch(advertisements=hosted))
+        assert [each.id.number for each in taken(broker, "b.1") if isinstance(each, Advertise)] == [0, 1]
+        broker.receive(ClientId("P"), [UnadvertiseRequest(2)], 0.0)
+        while broker.is_behind:
+            wake(broker)
+        assert [each.id.number for each in taken(broker, "b.1") if isinstance(each, Advertise)] == [3, 4]
+
+
 class TestConfirmations:
     def test_an_acknowledgement_releases_a_few_at_a_time_in_one_message(self) -> None:
         broker = make("c.0", slice_max=2)
@@ -212,8 +278,14 @@ def test_any_order_of_slices_and_messages_ends_in_the_same_tables(seed: int) -> 
     wishes = {"A": ("a.0", 5), "B": ("b.0", 3), "C": ("c.0", 5), "D": ("c.1", 2)}
     for name, (broker, number) in wishes.items():
         overlay.ask(name, broker, *(want(handle, f"x > {handle}") for handle in range(number)))
-    overlay.ask("P", "b.1", offer(0))
+    overlay.ask("P", "b.1", *(offer(handle, f"x > {handle}") for handle in range(5)))
     _carry(overlay, chance, 40)
+    overlay.cut("b.0", "b.1")
+    overlay["b.1"].receive(ClientId("P"), [UnadvertiseRequest(1)], 0.0)
+    _carry(overlay, chance, 10)
+    overlay.heal("b.0", "b.1")
+    _carry(overlay, chance, 5)
+    overlay["b.1"].receive(ClientId("P"), [UnadvertiseRequest(4)], 0.0)
     overlay.cut("b.0", "c.0")
     _carry(overlay, chance, 20)
     overlay[wishes["C"][0]].detach(ClientId("C"), 0.0)
@@ -229,8 +301,9 @@ def test_any_order_of_slices_and_messages_ends_in_the_same_tables(seed: int) -> 
         assert not overlay[name].state.confirming
     confirmed = [each for each in overlay.received("A", "a.0") if isinstance(each, Confirmed)]
     assert sorted(each.number for each in confirmed) == [0, 1, 2, 3, 4]
-    [advertised] = overlay["b.1"].state.clt
-    assert 0 in advertised.civ
+    for name in ("b.0", "b.1"):
+        assert sorted(entry.id.number for entry in overlay[name].state.clt) == [0, 2, 3]
+    assert all(0 in entry.civ and not entry.pending for entry in overlay["b.1"].state.clt)
 
 
 def _carry(overlay: Overlay, chance: random.Random, most: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from node_support import CLIENT_LINKS, LINKS, Rig, codes, full, make_node, numbers, plain, written_to
 
+from octopia.broker import exchanging, limits
 from octopia.broker.tables import Prt
 from octopia.node import NodeSettings, Ready
 from octopia.protocol import Ack, CloseCode, Grant
@@ -224,3 +225,62 @@ def test_a_violation_in_the_middle_of_a_batch_costs_no_credit_either() -> None:
     rig.connect("b.1")
     rig.settle()
     assert not rig.session("b.1").owes_credit
+
+
+class TestLongWork:
+    """Work outside a batch: a failure is reported, and the rest of the work is done."""
+
+    def test_of_a_client_that_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = met(slice_max=2)
+        rig.tell("S", *(want(handle, f"x > {handle}") for handle in range(1, 6)))
+        rig.settle()
+        sizes, remove, removed = rig.broker.table_sizes(), Prt.remove, []
+
+        def fail_once(prt: Prt, subscription: Any) -> Any:
+            removed.append(subscription)
+            return fail() if len(removed) == 2 else remove(prt, subscription)
+
+        monkeypatch.setattr(Prt, "remove", fail_once)
+        rig.node.detach(rig.ids["S"], 0.0)
+        failures = []
+        for _ in range(4):
+            failures += rig.node.ready(0.0).failures
+            rig.node.wake(0.0)
+        assert [(str(each.peer), type(each.error)) for each in failures] == [("S", Bug)]
+        assert not rig.node.is_behind
+        assert len(removed) == 6
+        assert rig.broker.table_sizes()["prt"] == sizes["prt"] - 5
+
+    @pytest.mark.parametrize("victim", ["a.0", "c.0"])
+    def test_of_another_peer(self, victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = met(slice_max=2)
+        rig.tell("S", *(want(handle, f"x > {handle}") for handle in range(1, 6)))
+        rig.settle()
+        rig.cut(victim)
+        rig.meet(victim)
+        rig.node.ready(0.0)
+        monkeypatch.setattr(exchanging, "send_part", fail)
+        rig.tell("P", say(0, x=9))
+        ready = rig.node.ready(0.0)
+        check_failure(ready, victim)
+        assert acknowledged(ready, rig, "P")
+
+    def test_at_a_deadline(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = met()
+        rig.cut("a.0")
+        rig.node.ready(0.0)
+        monkeypatch.setattr(limits, "enforce", fail)
+        rig.node.broker.wake(1.0)
+        rig.tell("P", say(0, x=9))
+        ready = rig.node.ready(1.0)
+        assert [(str(each.peer), type(each.error)) for each in ready.failures] == [("b.0", Bug)]
+        assert not ready.closes
+        assert numbers(written_to(ready, rig.peer("c.0"))) == [0]
+
+    def test_of_a_link_that_came_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = met()
+        rig.cut("a.0")
+        monkeypatch.setattr(exchanging, "greet", fail)
+        rig.connect("a.0")
+        rig.hand_over("a.0")
+        check_failure(rig.node.ready(0.0), "a.0")
