@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import gc
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mutations import MUTATIONS
 from raw_client import RawClient, run
 from rest import overlay_at_rest
 from stranger import Answers, Stranger, greeting, is_bad
@@ -361,62 +362,6 @@ def _operator_stream(chance: random.Random, number: int) -> list[bytes]:
 STREAMS = (_client_stream, _client_stream, _client_stream, _broker_stream, _operator_stream)
 
 
-def _flip(chance: random.Random, frames_: list[bytes]) -> bytes:
-    data = bytearray(b"".join(frames_))
-    for _ in range(chance.choice((1, 1, 1, 2, 5, 30))):
-        data[chance.randrange(len(data))] = chance.randrange(256)
-    return bytes(data)
-
-
-def _truncate(chance: random.Random, frames_: list[bytes]) -> bytes:
-    data = b"".join(frames_)
-    return data[: chance.randrange(len(data))]
-
-
-def _insert(chance: random.Random, frames_: list[bytes]) -> bytes:
-    data = b"".join(frames_)
-    place = chance.randrange(len(data))
-    return data[:place] + chance.randbytes(chance.randrange(1, 20)) + data[place:]
-
-
-def _remove(chance: random.Random, frames_: list[bytes]) -> bytes:
-    data = b"".join(frames_)
-    place = chance.randrange(len(data))
-    return data[:place] + data[place + chance.randrange(1, 20) :]
-
-
-def _shuffle(chance: random.Random, frames_: list[bytes]) -> bytes:
-    return b"".join(chance.sample(frames_, len(frames_)))
-
-
-def _repeat(chance: random.Random, frames_: list[bytes]) -> bytes:
-    place = chance.randrange(len(frames_))
-    return b"".join(frames_[:place] + [frames_[place]] * chance.randrange(2, 5) + frames_[place + 1 :])
-
-
-def _lengthen(chance: random.Random, frames_: list[bytes]) -> bytes:
-    place = chance.randrange(len(frames_))
-    length = chance.choice((0, 1, 11, 2**16, 2**24, 2**31, 2**32 - 1)).to_bytes(4, "little")
-    return b"".join([*frames_[:place], length + frames_[place][4:], *frames_[place + 1 :]])
-
-
-def _rename(chance: random.Random, frames_: list[bytes]) -> bytes:
-    """Give a frame another kind, or another header."""
-    place, width = chance.randrange(len(frames_)), chance.choice((1, 1, 4, 12))
-    start = 4 if width == 1 else 5
-    frame = frames_[place]
-    return b"".join(
-        [*frames_[:place], frame[:start] + chance.randbytes(width) + frame[start + width :], *frames_[place + 1 :]]
-    )
-
-
-def _noise(chance: random.Random, frames_: list[bytes]) -> bytes:
-    return chance.randbytes(chance.randrange(1, 400))
-
-
-MUTATIONS: tuple[Callable[[random.Random, list[bytes]], bytes], ...] = (
-    _flip, _flip, _flip, _truncate, _insert, _remove, _shuffle, _repeat, _lengthen, _rename, _noise,
-)  # fmt: skip
 AT_ONCE = 25
 
 

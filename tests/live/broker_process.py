@@ -1,17 +1,21 @@
 """One broker in a process of its own, for tests: it tells what happens in lines of JSON, and answers to lines.
 
-Usage: broker_process.py OVERLAY BROKER [WATCHED…]
+Usage: broker_process.py OVERLAY BROKER [WATCHED…] [options]
 
-It says ``ready`` when it takes publications, and when Eq. 3 finds a link to one of the brokers WATCHED congested. The
-line ``status`` is answered; at the end of its input it stops.
+It says ``ready`` when it takes publications, ``fenced`` when a newer broker has its name, and ``congested`` when Eq. 3
+finds a link to one of the brokers WATCHED congested. The lines ``status`` and ``rest`` are answered; at the end of its
+input it stops.
 """
 
 from __future__ import annotations
 
+import argparse
 import array
 import asyncio
+import dataclasses
 import fcntl
 import json
+import logging
 import sys
 import termios
 from collections.abc import Sequence
@@ -23,7 +27,8 @@ from octopia.broker.queues import LinkStatus
 from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay
 from octopia.protocol import Cause
-from octopia.runtime.server import BrokerServer
+from octopia.runtime import server as server_module
+from octopia.runtime.server import BrokerServer, default_settings
 
 
 class Watch:
@@ -94,26 +99,52 @@ def status_of(node: BrokerServer, watches: Sequence[Watch]) -> dict[str, object]
     }
 
 
-async def main(path: str, name: str, *watched: str) -> None:
-    overlay = load_overlay(Path(path))
-    watches = [Watch(overlay.scot.broker(each)) for each in watched]
-    was_ready = False
+def arguments() -> argparse.Namespace:
+    """Return the arguments of this process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("overlay", type=Path)
+    parser.add_argument("broker")
+    parser.add_argument("watched", nargs="*")
+    parser.add_argument("--down-limit-ms", type=float, help="how long publications wait for a link that is down")
+    parser.add_argument("--clock-back-ms", type=int, default=0, help="how far the clock is set back")
+    parser.add_argument("--starting-s", type=float, help="the age up to which a fenced broker starts again")
+    return parser.parse_args()
+
+
+async def main(wanted: argparse.Namespace) -> None:
+    overlay = load_overlay(wanted.overlay)
+    watches = [Watch(overlay.scot.broker(each)) for each in wanted.watched]
+    settings = default_settings(overlay)
+    if wanted.down_limit_ms is not None:
+        settings = dataclasses.replace(settings, down_limit_ms=wanted.down_limit_ms)
+    if wanted.starting_s is not None:
+        server_module.STARTING_S = wanted.starting_s
+    first_incarnation = server_module.new_incarnation
+    server_module.new_incarnation = lambda: first_incarnation() - wanted.clock_back_ms
+    said: set[str] = set()
+
+    def say_once(event: str) -> None:
+        if event not in said:
+            said.add(event)
+            say(event=event)
 
     def observe(node: BrokerServer) -> None:
-        nonlocal was_ready
-        if not was_ready and node.is_connected and node.broker.accepts_data:
-            was_ready = True
-            say(event="ready")
+        if node.is_connected and node.broker.accepts_data:
+            say_once("ready")
+        if node.fenced:
+            say_once("fenced")
         for watch in watches:
             watch.look(node)
 
-    node = BrokerServer(overlay, overlay.scot.broker(name), observe=observe)
+    node = BrokerServer(overlay, overlay.scot.broker(wanted.broker), settings, observe=observe)
     await node.listen()
     node.start()
     say(event="listening", incarnation=node.incarnation)
     async for line in lines_of_stdin():
         if line == "status":
             say(event="status", **status_of(node, watches))
+        elif line == "rest":
+            say(event="rest", unrest=unrest(node), is_fenced=bool(node.fenced))
     await node.stop()
 
 
@@ -126,4 +157,5 @@ async def lines_of_stdin():
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    asyncio.run(main(arguments()))
