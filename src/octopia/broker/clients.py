@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar, assert_never
 
-from octopia.broker.common import CommonState, Task
+from octopia.broker.common import CommonState, Subscriber, Task
 from octopia.broker.interface import Detail, Event, Fact, LimitReached
 from octopia.ids import AdvertisementId, ClientId, LinkKind, SubscriptionId
 from octopia.protocol import MessageKind
@@ -130,7 +130,7 @@ def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: Subsc
         return
     subscription = verbs.subscribe(state, client_id, request)
     client.subscriptions[handle] = subscription
-    state.subscribers[subscription] = (client_id, handle)
+    state.subscribers[subscription] = Subscriber(client_id, handle)
     state.trace_request(client_id, kind, subscription, handle)
 
 

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+import msgspec
+
 from octopia.broker.interface import (
     Counters,
     DeliveryPlan,
@@ -94,6 +96,13 @@ class Client:
     subscriptions: dict[int, SubscriptionId] = dataclasses.field(default_factory=dict)
 
 
+class Subscriber(msgspec.Struct, frozen=True, gc=False):
+    """The local client that has a subscription, and its handle."""
+
+    client: ClientId
+    handle: int
+
+
 @dataclasses.dataclass(slots=True)
 class CommonState:
     """The state that every kind of broker has.
@@ -109,7 +118,7 @@ class CommonState:
     incarnation: int
     queues: dict[BrokerId, OutputQueue] = dataclasses.field(default_factory=dict)
     clients: dict[ClientId, Client] = dataclasses.field(default_factory=dict)
-    subscribers: dict[SubscriptionId, tuple[ClientId, int]] = dataclasses.field(default_factory=dict)
+    subscribers: dict[SubscriptionId, Subscriber] = dataclasses.field(default_factory=dict)
     for_clients: list[ForClients] = dataclasses.field(default_factory=list)
     plans: Derived[Kept[tuple[SubscriptionId, ...], DeliveryPlan]] = dataclasses.field(default_factory=Kept)
     counters: History[Counters] = dataclasses.field(default_factory=Counters)
@@ -257,8 +266,8 @@ class CommonState:
         handles: dict[ClientId, list[int]] = {}
         # This broker has minted the ids, so their numbers give the order.
         for subscription in sorted(subscriptions, key=_number_of):
-            client, handle = self.subscribers[subscription]
-            handles.setdefault(client, []).append(handle)
+            subscriber = self.subscribers[subscription]
+            handles.setdefault(subscriber.client, []).append(subscriber.handle)
         return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:

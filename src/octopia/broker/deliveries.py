@@ -14,7 +14,7 @@ from octopia.protocol.messages import Copy
 def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[SubscriptionId, ...]) -> None:
     """Queue a publication for the local clients with these subscriptions."""
     if state.backlog:  # Some may be of clients that have left.
-        subscriptions = tuple(each for each in subscriptions if state.subscribers[each][0] in state.clients)
+        subscriptions = tuple(each for each in subscriptions if state.subscribers[each].client in state.clients)
     if subscriptions:
         plan = state.plans.of(subscriptions, state.plan_delivery)
         state.for_clients.append(Delivered(publication, subscriptions, plan))

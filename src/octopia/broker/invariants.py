@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from octopia.broker.common import CommonState, Task
+from octopia.broker.common import CommonState, Subscriber, Task
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
@@ -107,11 +107,11 @@ def client_violations(
     if local != wanted:
         yield f"tables hold {len(local)} subscriptions of clients, but clients issued {len(wanted)}"
     handles = {
-        each: (client, handle)
+        each: Subscriber(client, handle)
         for client, known in state.clients.items()
         for handle, each in known.subscriptions.items()
     }
-    present = {each: known for each, known in state.subscribers.items() if known[0] in state.clients}
+    present = {each: known for each, known in state.subscribers.items() if known.client in state.clients}
     if present != handles or state.subscribers.keys() != wanted.keys():
         yield "the handles by subscription do not match the subscriptions of clients"
 

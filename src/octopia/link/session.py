@@ -248,6 +248,11 @@ class Session:
         return min(due)
 
     @property
+    def retransmits(self) -> bool:
+        """True if unacknowledged messages are written again after a timeout, which every message brings forward."""
+        return bool(self._settings.retransmit_ms)
+
+    @property
     def awaits_acknowledgement(self) -> bool:
         """True if a written message is not acknowledged yet."""
         return bool(self._kept)

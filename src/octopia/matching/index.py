@@ -13,6 +13,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
 from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
@@ -35,8 +37,22 @@ MOST_LINK_SETS = 4096
 
 _ALL = 1 << 62
 
-_Places = tuple[int, ...]
-_Entry = tuple[Disjunction, Peer, int]
+
+class _Entry(msgspec.Struct, frozen=True, gc=False):
+    """A stored interest or offer, the link it came from, and its number."""
+
+    content: Disjunction
+    link: Peer
+    number: int
+
+
+class _Places(msgspec.Struct, frozen=True, gc=False):
+    """The places of the filters of an entry in the store.
+
+    Entries and places are no tuples, so that the garbage collector need not read the dictionaries that hold them.
+    """
+
+    all: tuple[int, ...]
 
 
 class IndexSubscriptions:
@@ -78,9 +94,9 @@ class IndexSubscriptions:
     def add(self, subscription: SubscriptionId, interest: Disjunction, link: Peer) -> int:
         """Store a subscription, and return its number."""
         number = self._numbering.take(subscription)
-        self._entries[subscription] = entry = (interest, link, number)
+        self._entries[subscription] = entry = _Entry(interest, link, number)
         if self._places:
-            self._place(*entry)
+            self._place(entry)
         else:
             self._place_all()
         return number
@@ -89,19 +105,17 @@ class IndexSubscriptions:
         """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
             for each in self._entries.values():
-                self._place(*each)
+                self._place(each)
 
-    def _place(self, interest: Disjunction, link: Peer, number: int) -> None:
-        group = self._group(link)
+    def _place(self, entry: _Entry) -> None:
+        filters, number = entry.content.filters, entry.number
+        group = self._group(entry.link)
         self._members[group] += 1
         if self._members[group] == 1:
             self._expect_groups()
         add = self._store.add
-        if len(interest.filters) == 1:
-            self._places[number] = (add(group, number, interest.filters[0]),)
-        else:
-            self._places[number] = tuple([add(group, number, each) for each in interest.filters])
-            self._repeats += len(interest.filters) > 1
+        self._places[number] = _Places(tuple([add(group, number, each) for each in filters]))
+        self._repeats += len(filters) > 1
 
     def _group(self, link: Peer) -> int:
         if not isinstance(link, BrokerId):
@@ -118,18 +132,19 @@ class IndexSubscriptions:
 
     def remove(self, subscription: SubscriptionId) -> int:
         """Remove a stored subscription, and return the number that it had."""
-        interest, link, number = self._entries.pop(subscription)
-        self._numbering.give_back(number)
+        entry = self._entries.pop(subscription)
+        self._numbering.give_back(entry.number)
         if self._places:
-            self._displace(interest, link, number)
-        return number
+            self._displace(entry)
+        return entry.number
 
-    def _displace(self, interest: Disjunction, link: Peer, number: int) -> None:
-        for place in self._places.pop(number):
+    def _displace(self, entry: _Entry) -> None:
+        places = self._places.pop(entry.number).all
+        for place in places:
             self._store.remove(place)
-        self._store.odd.pop(number, None)
-        self._repeats -= len(interest.filters) > 1
-        group = self._group(link)
+        self._store.odd.pop(entry.number, None)
+        self._repeats -= len(places) > 1
+        group = self._group(entry.link)
         self._members[group] -= 1
         if not self._members[group]:
             self._expect_groups()
@@ -190,9 +205,9 @@ class IndexSubscriptions:
     def _scan(self, publication: Publication, names: Iterable[SubscriptionId]) -> Match:
         """Evaluate entries one by one: if there are few, and for integers that are not doubles."""
         entries = map(self._entries.__getitem__, names)
-        wanted = [(number, link) for interest, link, number in entries if matches(interest, publication)]
-        links = dict.fromkeys(link for _, link in wanted if isinstance(link, BrokerId))
-        local = [number for number, link in wanted if not isinstance(link, BrokerId)]
+        wanted = [each for each in entries if matches(each.content, publication)]
+        links = dict.fromkeys(each.link for each in wanted if isinstance(each.link, BrokerId))
+        local = [each.number for each in wanted if not isinstance(each.link, BrokerId)]
         return Match(tuple(sorted(links)), tuple(local))
 
     def _intersecting(self, advertisement: Disjunction, enough: int) -> Iterator[SubscriptionId]:
@@ -207,7 +222,7 @@ class IndexSubscriptions:
                 if intersects(Disjunction((offer,)), Disjunction((interest,))):
                     yield self._names[number]
         for name in self._odd if is_plain_all else self._entries:
-            if intersects(advertisement, self._entries[name][0]):
+            if intersects(advertisement, self._entries[name].content):
                 yield name
 
     def _probe_offer(self, offer: Filter) -> bool:
@@ -240,8 +255,8 @@ class IndexAdvertisements:
         self._names = cast("list[AdvertisementId]", self._numbering.names)
         self._places: dict[int, _Places] = {}
         self._by_link: dict[Peer, dict[AdvertisementId, Disjunction]] = {}
-        for advertisement, (offer, link, _) in self._entries.items():
-            self._by_link.setdefault(link, {})[advertisement] = offer
+        for advertisement, entry in self._entries.items():
+            self._by_link.setdefault(entry.link, {})[advertisement] = entry.content
         self._probe = probes.Probe()
         self._place_all()
 
@@ -253,39 +268,41 @@ class IndexAdvertisements:
 
     def add(self, advertisement: AdvertisementId, offer: Disjunction, link: Peer) -> None:
         """Store an advertisement."""
-        number = self._numbering.take(advertisement)
-        self._entries[advertisement] = (offer, link, number)
+        entry = _Entry(offer, link, self._numbering.take(advertisement))
+        self._entries[advertisement] = entry
         self._by_link.setdefault(link, {})[advertisement] = offer
         if self._places:
-            self._place(offer, number)
+            self._place(entry)
         else:
             self._place_all()
 
     def _place_all(self) -> None:
         """Start to use rows if there are more than a few entries."""
         if len(self._entries) > FEW:
-            for offer, _, number in self._entries.values():
-                self._place(offer, number)
+            for each in self._entries.values():
+                self._place(each)
 
-    def _place(self, offer: Disjunction, number: int) -> None:
-        self._places[number] = tuple([self._store.add(LOCAL, number, each) for each in offer.filters])
+    def _place(self, entry: _Entry) -> None:
+        places = [self._store.add(LOCAL, entry.number, each) for each in entry.content.filters]
+        self._places[entry.number] = _Places(tuple(places))
 
     def remove(self, advertisement: AdvertisementId) -> None:
         """Remove a stored advertisement."""
-        _, link, number = self._entries.pop(advertisement)
-        self._numbering.give_back(number)
-        self._store.odd.pop(number, None)
-        del self._by_link[link][advertisement]
-        if not self._by_link[link]:
-            del self._by_link[link]
-        for place in self._places.pop(number, ()):
-            self._store.remove(place)
+        entry = self._entries.pop(advertisement)
+        self._numbering.give_back(entry.number)
+        self._store.odd.pop(entry.number, None)
+        del self._by_link[entry.link][advertisement]
+        if not self._by_link[entry.link]:
+            del self._by_link[entry.link]
+        if self._places:
+            for place in self._places.pop(entry.number).all:
+                self._store.remove(place)
 
     def intersected_by(self, subscription: Disjunction) -> list[AdvertisementId]:
         """Return the advertisements that ``subscription`` intersects, sorted by id."""
         is_odd = not self._places or not _are_plain(subscription)
         one_by_one = self._entries if is_odd else [self._names[number] for number in self._store.odd]
-        found = {name: None for name in one_by_one if intersects(self._entries[name][0], subscription)}
+        found = {name: None for name in one_by_one if intersects(self._entries[name].content, subscription)}
         for interest in () if is_odd else subscription.filters:
             is_exact = self._probe_interest(interest)
             if is_exact is not None:

@@ -45,6 +45,7 @@ another client: credit for the frames of the old session is never given to the n
 from __future__ import annotations
 
 import dataclasses
+import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -52,7 +53,7 @@ from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForC
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import LinkSettings, Outcome, Session
-from octopia.markers import Fixed, History
+from octopia.markers import Derived, Fixed, History
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
@@ -106,6 +107,7 @@ class Node:
     _settings: Fixed[NodeSettings]
     last_data_ms: History[float]
     _facts: History[list[Fact]]
+    _alarms: Derived[list[tuple[float, ClientId]]]
 
     def __init__(
         self,
@@ -141,6 +143,8 @@ class Node:
         self._losses: list[Loss] = []
         self._held_back: dict[ClientId, Pause] = {}
         self._facts = []
+        # A heap with one valid entry per client, at its deadline or earlier: deadlines mostly move to later times.
+        self._alarms = []
 
     def _new_session(self, incarnation: int) -> Session | None:
         links = self._settings.neighbour_links
@@ -180,6 +184,7 @@ class Node:
         else:
             link.is_connected = False
             link.expires_ms = now_ms + self._settings.client_grace_ms
+            self._set_alarm(link)
 
     def incarnation_of(self, peer: BrokerId) -> int:
         """Return the last incarnation of a neighbour, 0 before its first greeting."""
@@ -208,6 +213,7 @@ class Node:
         link.session.accept_data(self.accepts_data_from(link.peer))
         link.session.connected(now_ms)
         self.receive(link.peer, [hello], now_ms)
+        self._set_alarm(link)
         return link.peer
 
     def attach(self, name: str, overflow: Overflow, now_ms: float) -> ClientId:
@@ -445,10 +451,9 @@ class Node:
             return self.broker.next_deadline_ms
         if self._postponed:
             return 0.0
-        due = [self.broker.next_deadline_ms, *(client.expires_ms for client in self.clients.values())]
+        due = [self.broker.next_deadline_ms, self._next_alarm_ms()]
         due += [each.until_ms for each in self._held_back.values()]
-        links: list[Link] = [*self.links.values(), *self.clients.values()]
-        due += [link.session.next_deadline_ms for link in links if link.session is not None]
+        due += [link.session.next_deadline_ms for link in self.links.values() if link.session is not None]
         return min((each for each in due if each is not None), default=None)
 
     @property
@@ -463,17 +468,57 @@ class Node:
         self.wake_broker(now_ms)
         if self._settings.memory_bytes:
             self._keep_to_budget(now_ms)
-        links: list[Link] = [*self.links.values(), *self.clients.values()]
+        clients = self._take_alarms(now_ms)
+        links: list[Link] = [*self.links.values(), *clients]
         for link in links:
             if link.session is not None:
                 self._wake_session(link.peer, link.session, now_ms)
         for held in [each for each, pause in self._held_back.items() if now_ms >= pause.until_ms]:
             del self._held_back[held]
             self._dirty[held] = None
-        for client in [each for each in self.clients.values() if each.expires_ms is not None]:
+        for client in clients:
             if client.expires_ms is not None and now_ms >= client.expires_ms:
                 self._count_lost(Cause.CLIENT_GONE, len(client.mailbox.deliveries), client.peer)
                 self.detach(client.peer, now_ms)
+            else:
+                self._set_alarm(client)
+
+    def _set_alarm(self, client: ClientLink) -> None:
+        """Let ``wake`` look at a client at its deadline, unless it does so earlier."""
+        due_ms = client.next_deadline_ms
+        if due_ms is not None and (client.alarm_ms is None or due_ms < client.alarm_ms):
+            client.alarm_ms = due_ms
+            heapq.heappush(self._alarms, (due_ms, client.peer))
+
+    def _take_alarm(self) -> ClientLink | None:
+        """Remove the earliest alarm, and return its client, unless that has left or has another alarm."""
+        alarm_ms, name = heapq.heappop(self._alarms)
+        client = self.clients.get(name)
+        if client is None or client.alarm_ms != alarm_ms:
+            return None
+        client.alarm_ms = None
+        return client
+
+    def _take_alarms(self, now_ms: float) -> list[ClientLink]:
+        """Remove the alarms that are due, and return their clients in the order of their arrival."""
+        taken = []
+        while self._alarms and self._alarms[0][0] <= now_ms:
+            client = self._take_alarm()
+            if client is not None:
+                taken.append(client)
+        return sorted(taken, key=lambda each: each.peer.session)
+
+    def _next_alarm_ms(self) -> float | None:
+        """Return the earliest deadline of a client, after moving alarms that are too early."""
+        while self._alarms:
+            alarm_ms, name = self._alarms[0]
+            client = self.clients.get(name)
+            if client is not None and client.alarm_ms == alarm_ms == client.next_deadline_ms:
+                return alarm_ms
+            client = self._take_alarm()
+            if client is not None:
+                self._set_alarm(client)
+        return None
 
     def wake_broker(self, now_ms: float) -> None:
         """Do what is due in the broker, and leave the sessions alone."""
@@ -602,15 +647,11 @@ class Node:
         session.accept_data(self.accepts_data_from(peer))
         if not session.is_up or link.is_paused:
             return
-        if link.is_paced:
-            for message in broker.take_all(peer, now_ms, CONTROL_ONLY):
-                session.send(message, now_ms)
-            return
-        if link.in_service is not None:  # It was taken before the link ceased to be paced.
+        if link.in_service is not None and not link.is_paced:  # It was taken before the link ceased to be paced.
             session.send(link.in_service, now_ms)
             link.in_service = None
         for _ in range(_FLOW_MAX):
-            taken = broker.take(peer, now_ms, session.classes)
+            taken = broker.take(peer, now_ms, CONTROL_ONLY if link.is_paced else session.classes)
             if taken is None:
                 return
             session.send(taken, now_ms)
@@ -625,6 +666,8 @@ class Node:
         if not mailbox.is_empty and self._can_write(link):
             for reply in mailbox.take_all():
                 session.send(reply, now_ms)
+            if session.retransmits:  # This brings its deadline forward.
+                self._set_alarm(link)
 
     def _can_write(self, link: ClientLink) -> bool:
         """Return whether a client can be sent more; not while it has left too many replies unacknowledged."""

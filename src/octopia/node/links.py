@@ -6,6 +6,7 @@ import dataclasses
 
 from octopia.ids import BrokerId, ClientId
 from octopia.link import Session
+from octopia.markers import Derived
 from octopia.node.mailbox import Mailbox
 from octopia.node.rates import PublishingRate
 from octopia.protocol import Overflow
@@ -42,6 +43,7 @@ class ClientLink:
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
     ``unanswered`` counts the requests that it has sent while it reads no replies. Its ``rate`` is None without a limit.
+    ``alarm_ms`` is the time of its entry among the node's alarms.
     """
 
     peer: ClientId
@@ -56,6 +58,15 @@ class ClientLink:
     unanswered: int = 0
     expires_ms: float | None = None
     rate: PublishingRate | None = None
+    alarm_ms: Derived[float | None] = None
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """The earlier of the deadlines of its session and of its grace period, or None."""
+        due_ms = self.session.next_deadline_ms if self.session is not None else None
+        if self.expires_ms is None or (due_ms is not None and due_ms < self.expires_ms):
+            return due_ms
+        return self.expires_ms
 
     @property
     def held_bytes(self) -> int:

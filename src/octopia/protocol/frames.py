@@ -34,7 +34,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     is_answer: bool = False
 
 
-class Frame(msgspec.Struct, frozen=True, tag=True):
+class Frame(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A message with its sequence number."""
 
     sequence: int

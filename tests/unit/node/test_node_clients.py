@@ -314,6 +314,7 @@ class TestCreditOfClients:
         rig.settle()
         if returns == "after its grace":
             rig.node.clients[first].expires_ms = rig.now_ms
+            rig.node._set_alarm(rig.node.clients[first])
             rig.node.wake(rig.now_ms)
             assert first not in rig.node.clients
         if returns == "same incarnation":
@@ -425,3 +426,36 @@ def test_a_window_of_one_byte_lets_one_publication_through_at_a_time() -> None:
         assert not rig.ends["P"].classes & 1
         rig.settle()
     assert numbers(rig.told("c.0")) == [0, 1, 2, 3, 4]
+
+
+class TestAlarms:
+    """Deadlines of many clients: ``wake`` looks only at those that are due."""
+
+    def test_the_next_deadline_is_that_of_the_first_client(self) -> None:
+        rig = Rig()
+        for number in range(3):
+            rig.now_ms = 10.0 * number
+            rig.join(f"C{number}")
+        deadlines = [link.next_deadline_ms for link in rig.node.clients.values()]
+        assert rig.node.next_deadline_ms == min(each for each in deadlines if each is not None)
+
+    def test_a_client_that_comes_back_has_one_alarm(self) -> None:
+        rig = Rig()
+        client = rig.join("C")
+        for _ in range(20):
+            rig.cut("C")
+            rig.greet("C")
+            rig.settle()
+            rig.now_ms += 200.0
+            rig.node.wake(rig.now_ms)
+            rig.settle()
+        assert len(rig.node._alarms) == 1
+        assert rig.node.clients[client].alarm_ms == rig.node._alarms[0][0]
+
+    def test_a_client_that_left_rings_no_alarm(self) -> None:
+        rig = Rig()
+        client = rig.join("C")
+        rig.node.detach(client, 0.0)
+        assert rig.node.next_deadline_ms is None
+        rig.node.wake(1000.0)
+        assert not rig.node.has_work

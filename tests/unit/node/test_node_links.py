@@ -711,3 +711,17 @@ def test_settings_of_links_are_those_of_the_sessions() -> None:
     assert isinstance(hello, Hello)
     assert hello.grant.window_bytes == 7
     assert SESSIONS.client_links == CLIENT_LINKS
+
+
+@pytest.mark.parametrize("is_paced", [False, True])
+def test_control_is_moved_to_a_link_in_slices(is_paced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octopia.node.core._FLOW_MAX", 2)
+    rig = Rig()
+    rig.meet("a.0", "c.0")
+    rig.node.pace(at("a.0"), is_paced)
+    rig.tell("c.0", *(subscribe("c.0", number, "x > 0") for number in range(5)))
+    moved = []
+    while rig.node.has_work or rig.node.is_behind:
+        moved.append(len(written_to(rig.node.ready(0.0), at("a.0"))))
+        rig.node.wake(0.0)
+    assert moved == [2, 2, 1]
