@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/filters.py
 	$(BIN)/python benchmarks/subscribing.py
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/stalls.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py

@@ -37,7 +37,7 @@ from octopia.node import Node, NodeSettings
 from octopia.node.core import introduce
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Overflow
-from octopia.protocol.messages import AdvertiseRequest, Confirmed, Message, SubscribeRequest
+from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, Message, SubscribeRequest
 from octopia.runtime.server import BrokerServer
 from octopia.transport.connection import READ_BYTES, Connection
 from octopia.wire import Limits, Reader, encode
@@ -79,7 +79,7 @@ class Collector:
     """The time that the garbage collector takes, in all and at most."""
 
     def __init__(self) -> None:
-        self.wall_s = self.cpu_s = self.longest_s = 0.0
+        self.wall_s = self.cpu_s = self.longest_s = self.longest_cpu_s = 0.0
         self._begin = (0.0, 0.0)
 
     def __call__(self, phase: str, _: dict[str, int]) -> None:
@@ -91,6 +91,7 @@ class Collector:
         self.wall_s += now[0] - self._begin[0]
         self.cpu_s += now[1] - self._begin[1]
         self.longest_s = max(self.longest_s, now[0] - self._begin[0])
+        self.longest_cpu_s = max(self.longest_cpu_s, now[1] - self._begin[1])
 
 
 class Cable:
@@ -114,6 +115,7 @@ class Bench:
                 if broker < peer:
                     introduce(node, self.nodes[peer])
         self.replies: dict[ClientId, int] = {}
+        self.deliveries: dict[ClientId, int] = {}
         self.longest: dict[BrokerId, Longest] = {}
         self.collector = Collector()
         self.now_ms = 0.0
@@ -151,6 +153,7 @@ class Bench:
     def _write(self, broker: BrokerId, peer: Peer, items: Sequence[Any]) -> None:
         if isinstance(peer, ClientId):
             self.replies[peer] = self.replies.get(peer, 0) + sum(isinstance(each, Confirmed) for each in items)
+            self.deliveries[peer] = self.deliveries.get(peer, 0) + sum(isinstance(each, Deliver) for each in items)
         elif (broker, peer) in self.cables:
             self.cables[broker, peer].data += b"".join(map(encode, items))
 
@@ -228,6 +231,7 @@ class Bench:
             gc.callbacks.remove(self.collector)
         row["wall_s"], row["cpu_s"] = time.perf_counter() - begin, time.process_time() - begin_cpu
         row["collector_ms"] = self.collector.longest_s * 1000.0
+        row["collector_cpu_ms"] = self.collector.longest_cpu_s * 1000.0
         inner = self.longest.pop(INNER, Longest())
         others = self.longest.values()
         row["inner_wall_ms"], row["inner_cpu_ms"] = inner.wall_ms, inner.cpu_ms
@@ -257,7 +261,8 @@ def _is_towards(broker: BrokerId, subscription: Any, last_hop: Peer) -> bool:
     return last_hop == (INNER if broker != INNER else host)
 
 
-def _publishing_bench() -> Bench:
+def publishing_bench() -> Bench:
+    """Return an overlay with a publisher at b.1."""
     bench = Bench()
     publisher = bench.join(PUBLISHING, "publisher")
     bench.ask(PUBLISHING, publisher, [AdvertiseRequest(number, offer(number)) for number in range(ADVERTISEMENTS)])
@@ -265,7 +270,8 @@ def _publishing_bench() -> Bench:
     return bench
 
 
-def _subscribe(bench: Bench, broker: BrokerId, numbers: Sequence[int]) -> ClientId:
+def subscribe(bench: Bench, broker: BrokerId, numbers: Sequence[int]) -> ClientId:
+    """Let a new client issue subscriptions."""
     client = bench.join(broker, f"subscriber at {broker}")
     bench.ask(broker, client, [SubscribeRequest(number, interest(number)) for number in numbers])
     return client
@@ -273,9 +279,9 @@ def _subscribe(bench: Bench, broker: BrokerId, numbers: Sequence[int]) -> Client
 
 def measure_recovery(subscriptions: int) -> dict[str, Any]:
     """Kill and restart the inner broker."""
-    bench = _publishing_bench()
+    bench = publishing_bench()
     for half, broker in enumerate((LEFT, RIGHT)):
-        _subscribe(bench, broker, range(half, subscriptions, 2))
+        subscribe(bench, broker, range(half, subscriptions, 2))
         bench.settle()
     bench.check(subscriptions)
     with bench.measured("recovery", subscriptions) as row:
@@ -287,11 +293,11 @@ def measure_recovery(subscriptions: int) -> dict[str, Any]:
 
 def measure_confirmation(subscriptions: int) -> dict[str, Any]:
     """Issue subscriptions while the link to c.0 is down; they wait, and are confirmed when it is back."""
-    bench = _publishing_bench()
+    bench = publishing_bench()
     bench.cut(INNER, RIGHT)
     bench.cut(INNER, PUBLISHING)
     with bench.measured("confirmation", subscriptions) as row:
-        client = _subscribe(bench, LEFT, range(subscriptions))
+        client = subscribe(bench, LEFT, range(subscriptions))
         bench.settle()
         bench.connect(INNER, PUBLISHING)
         bench.settle()
@@ -310,8 +316,8 @@ def measure_confirmation(subscriptions: int) -> dict[str, Any]:
 
 def measure_departure(subscriptions: int) -> dict[str, Any]:
     """Let a client leave that has all the subscriptions."""
-    bench = _publishing_bench()
-    client = _subscribe(bench, LEFT, range(subscriptions))
+    bench = publishing_bench()
+    client = subscribe(bench, LEFT, range(subscriptions))
     bench.settle()
     bench.check(subscriptions)
     with bench.measured("departure", subscriptions) as row:

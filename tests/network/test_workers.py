@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import math
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ from octopia.errors import InvalidOverlay, NotConfirmed, Unavailable
 from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
-from octopia.runtime import process
+from octopia.runtime import process, server
 from octopia.runtime.operating import ask_status
 from octopia.runtime.process import Restart, Workers, next_wait_s
 from support import at
@@ -140,6 +141,47 @@ def test_a_worker_whose_port_is_taken_waits_while_the_others_serve(caplog: pytes
     assert len(died) == 1, "once per reason"
     assert reason in died[0]
     assert "event=worker_restarted" in caplog.text
+
+
+@pytest.mark.usefixtures("_short_waits")
+def test_a_fenced_broker_stays_down_and_stops_nobody(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server, "STARTING_S", 0.0)
+    overlay = at_free_addresses(overlay_from_text("path:2", 2))
+    with running(overlay, 2) as workers:
+        asyncio.run(_fence(overlay, workers))
+        before = workers.pids
+        assert workers.poll().keys() == {"a.1", "b.0", "b.1"}
+        os.kill(before[0], signal.SIGKILL)
+        wait_for(workers, lambda: workers.pids != before, "another process for b.0")
+        wait_for(workers, lambda: workers.poll().keys() == {"a.1", "b.0", "b.1"}, "b.0")
+        assert list(workers.problems()) == ["a.0"]
+
+
+async def _fence(overlay: Overlay, workers: Workers) -> None:
+    """Run a newer broker as a.0 until the older one is down."""
+    newer = server.BrokerServer(overlay, at("a.0"))
+    await newer.listen(Address("127.0.0.1", 0))
+    newer.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while "a.0" not in workers.problems() or "a.0" in workers.poll():
+                workers.poll()
+                await asyncio.sleep(0.01)
+            while not newer.is_connected:
+                await asyncio.sleep(0.01)
+    finally:
+        await newer.stop()
+    assert workers.problems()["a.0"].startswith("down until it is started again: a.0 is fenced: a newer broker runs as")
+
+
+def test_a_worker_without_a_broker_that_may_start_stays_down(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server, "STARTING_S", 0.0)
+    overlay = at_free_addresses(overlay_from_text("path:2", 1))
+    with running(overlay, 2) as workers:
+        asyncio.run(_fence(overlay, workers))
+        wait_for(workers, lambda: not workers._workers[0].is_running, "the end of its process")
+        assert workers._workers[0].restart == Restart(math.inf, workers._workers[0].fenced["a.0"])
+        assert workers.poll().keys() == {"b.0"}
 
 
 def test_if_nothing_comes_up_the_reason_is_raised():

@@ -19,7 +19,7 @@ from octopia.cli.output import console
 from octopia.cli.status import REFRESH_S, status_table
 from octopia.errors import UsageError
 from octopia.overlay.files import Overlay
-from octopia.runtime.process import Workers, run_brokers
+from octopia.runtime.process import Workers, exclude_from_collection, run_brokers
 from octopia.transport.loop import run_loop
 
 _MOST_ROWS = 60
@@ -55,6 +55,7 @@ def broker(
         for each in chosen:
             typer.echo(f"{each} listens at {found.addresses[each]}", err=True)
 
+    exclude_from_collection()
     lost = run_loop(run_brokers(found, chosen, on_listening=show_addresses))
     if lost:
         typer.echo(f"stopped; {lost} publications could not be passed on in time and are lost", err=True)

@@ -1,7 +1,8 @@
 """Admission of connections: counts of those that were accepted, against the limits of the overlay file.
 
-The limit per address is for clients of other machines. Neighbours and operators are never refused by it, and a program
-on the broker's own machine needs no connections to do harm.
+The limit per address is for clients of other machines. Neighbours and operators that have greeted are never refused by
+it, but before a connection has greeted nobody knows who it is. A program on the broker's own machine needs no
+connections to do harm.
 """
 
 from __future__ import annotations
