@@ -1,6 +1,7 @@
 """A broker with the sessions of its links, pure: the object that every driver drives."""
 
-from octopia.node.core import Node, NodeSettings, introduce
+from octopia.node.core import Node, introduce
 from octopia.node.ready import Close, Failure, Ready
+from octopia.node.settings import NodeSettings
 
 __all__ = ["Close", "Failure", "Node", "NodeSettings", "Ready", "introduce"]

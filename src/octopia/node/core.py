@@ -45,31 +45,24 @@ another client: credit for the frames of the old session is never given to the n
 from __future__ import annotations
 
 import dataclasses
-import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, LimitReached, Loss, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
-from octopia.link import LinkSettings, Outcome, Session
+from octopia.link import Outcome, Session
 from octopia.markers import Derived, Fixed, History
+from octopia.node.alarms import Alarms
+from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
+from octopia.node.settings import NodeSettings
 from octopia.protocol import CONTROL_ONLY, Cause, CloseCode, Frame, Hello, Item, MessageKind, Overflow
 from octopia.protocol.messages import CutOff, Deliver, Message, PublishRequest
-from octopia.settings import UNLIMITED, Limit, ResourceLimits
-
-_SHORT, _RELIEVED = 0.8, 0.7
-"""The shares of the memory budget at which publishers lose their credit, and get it back."""
-
-_SHORT_MS = 2_000.0
-"""The time that publishers wait for slow subscribers near the memory budget before those are cut off."""
-
-_CHECKS_PER_BUDGET = 32
-"""The budget is checked whenever deliveries of this fraction of it were added, and with every ``wake``."""
+from octopia.settings import Limit
 
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
@@ -78,36 +71,13 @@ _FLOW_MAX = 1000
 """The number of messages that one call of ``ready`` moves to a link."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """The settings of a node.
-
-    Links without settings have no session: the driver promises that nothing is lost on them. ``client_queue_limit`` and
-    ``client_queue_bytes`` bound the deliveries that wait for one client, and the replies that it may leave
-    unacknowledged. Near ``memory_bytes`` (0: no budget) publishing clients get no credit, and beyond it the clients
-    that hold most are cut off. A client that lost its connection may return within ``client_grace_ms``. A driver whose
-    clients are never slow may take entries for clients ``whole``; they then wait in no mailbox. A client that exceeds
-    the rates of ``limits`` gets no credit until it is within them again.
-    """
-
-    neighbour_links: LinkSettings | None = None
-    client_links: LinkSettings | None = None
-    client_queue_limit: int = 10_000
-    client_queue_bytes: int = 16 * 1024 * 1024
-    memory_bytes: int = 0
-    client_grace_ms: float = 10_000.0
-    whole: bool = False
-    limits: ResourceLimits = UNLIMITED
-    detail: Detail = Detail.OFF
-
-
 class Node:
     """A broker and the sessions of its links."""
 
     _settings: Fixed[NodeSettings]
     last_data_ms: History[float]
     _facts: History[list[Fact]]
-    _alarms: Derived[list[tuple[float, ClientId]]]
+    _alarms: Derived[Alarms]
 
     def __init__(
         self,
@@ -125,8 +95,7 @@ class Node:
         self._client_sessions = 0
         self.last_data_ms = 0.0
         self._admits = broker.accepts_data
-        self._short_since_ms: float | None = None
-        self._unchecked_bytes = 0
+        self._budget = MemoryBudget(settings.memory_bytes)
         self._is_draining = False
         self._drains_with: dict[Peer, None] = {}
         # What the next ``ready`` has to look at.
@@ -143,8 +112,7 @@ class Node:
         self._losses: list[Loss] = []
         self._held_back: dict[ClientId, Pause] = {}
         self._facts = []
-        # A heap with one valid entry per client, at its deadline or earlier: deadlines mostly move to later times.
-        self._alarms = []
+        self._alarms = Alarms(self.clients)
 
     def _new_session(self, incarnation: int) -> Session | None:
         links = self._settings.neighbour_links
@@ -184,7 +152,7 @@ class Node:
         else:
             link.is_connected = False
             link.expires_ms = now_ms + self._settings.client_grace_ms
-            self._set_alarm(link)
+            self._alarms.set(link)
 
     def incarnation_of(self, peer: BrokerId) -> int:
         """Return the last incarnation of a neighbour, 0 before its first greeting."""
@@ -213,7 +181,7 @@ class Node:
         link.session.accept_data(self.accepts_data_from(link.peer))
         link.session.connected(now_ms)
         self.receive(link.peer, [hello], now_ms)
-        self._set_alarm(link)
+        self._alarms.set(link)
         return link.peer
 
     def attach(self, name: str, overflow: Overflow, now_ms: float) -> ClientId:
@@ -410,7 +378,7 @@ class Node:
         """Return whether publications are accepted from a link now."""
         if peer in self._held_back or not self.broker.accepts_data:
             return False
-        if self._short_since_ms is not None and isinstance(peer, ClientId):
+        if self._budget.is_short and isinstance(peer, ClientId):
             return False
         return not self._is_draining or peer in self._drains_with
 
@@ -451,7 +419,7 @@ class Node:
             return self.broker.next_deadline_ms
         if self._postponed:
             return 0.0
-        due = [self.broker.next_deadline_ms, self._next_alarm_ms()]
+        due = [self.broker.next_deadline_ms, self._alarms.next_ms()]
         due += [each.until_ms for each in self._held_back.values()]
         due += [link.session.next_deadline_ms for link in self.links.values() if link.session is not None]
         return min((each for each in due if each is not None), default=None)
@@ -468,7 +436,7 @@ class Node:
         self.wake_broker(now_ms)
         if self._settings.memory_bytes:
             self._keep_to_budget(now_ms)
-        clients = self._take_alarms(now_ms)
+        clients = self._alarms.take(now_ms)
         links: list[Link] = [*self.links.values(), *clients]
         for link in links:
             if link.session is not None:
@@ -481,44 +449,7 @@ class Node:
                 self._count_lost(Cause.CLIENT_GONE, len(client.mailbox.deliveries), client.peer)
                 self.detach(client.peer, now_ms)
             else:
-                self._set_alarm(client)
-
-    def _set_alarm(self, client: ClientLink) -> None:
-        """Let ``wake`` look at a client at its deadline, unless it does so earlier."""
-        due_ms = client.next_deadline_ms
-        if due_ms is not None and (client.alarm_ms is None or due_ms < client.alarm_ms):
-            client.alarm_ms = due_ms
-            heapq.heappush(self._alarms, (due_ms, client.peer))
-
-    def _take_alarm(self) -> ClientLink | None:
-        """Remove the earliest alarm, and return its client, unless that has left or has another alarm."""
-        alarm_ms, name = heapq.heappop(self._alarms)
-        client = self.clients.get(name)
-        if client is None or client.alarm_ms != alarm_ms:
-            return None
-        client.alarm_ms = None
-        return client
-
-    def _take_alarms(self, now_ms: float) -> list[ClientLink]:
-        """Remove the alarms that are due, and return their clients in the order of their arrival."""
-        taken = []
-        while self._alarms and self._alarms[0][0] <= now_ms:
-            client = self._take_alarm()
-            if client is not None:
-                taken.append(client)
-        return sorted(taken, key=lambda each: each.peer.session)
-
-    def _next_alarm_ms(self) -> float | None:
-        """Return the earliest deadline of a client, after moving alarms that are too early."""
-        while self._alarms:
-            alarm_ms, name = self._alarms[0]
-            client = self.clients.get(name)
-            if client is not None and client.alarm_ms == alarm_ms == client.next_deadline_ms:
-                return alarm_ms
-            client = self._take_alarm()
-            if client is not None:
-                self._set_alarm(client)
-        return None
+                self._alarms.set(client)
 
     def wake_broker(self, now_ms: float) -> None:
         """Do what is due in the broker, and leave the sessions alone."""
@@ -667,7 +598,7 @@ class Node:
             for reply in mailbox.take_all():
                 session.send(reply, now_ms)
             if session.retransmits:  # This brings its deadline forward.
-                self._set_alarm(link)
+                self._alarms.set(link)
 
     def _can_write(self, link: ClientLink) -> bool:
         """Return whether a client can be sent more; not while it has left too many replies unacknowledged."""
@@ -726,12 +657,10 @@ class Node:
             self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
         for client, lost in losses.cut_off.items():
             self._cut_off(self.clients[client], lost, now_ms)
-        if settings.memory_bytes:
-            self._unchecked_bytes += sum(
-                entry.copy.size_bytes * len(entry.plan) for entry in entries if isinstance(entry, Delivered)
-            )
-            if self._unchecked_bytes * _CHECKS_PER_BUDGET > settings.memory_bytes:
-                self._keep_to_budget(now_ms)
+        if settings.memory_bytes and self._budget.is_due(
+            sum(entry.copy.size_bytes * len(entry.plan) for entry in entries if isinstance(entry, Delivered))
+        ):
+            self._keep_to_budget(now_ms)
 
     @property
     def held_bytes(self) -> int:
@@ -741,24 +670,13 @@ class Node:
         return held + sum(link.held_bytes for link in self.clients.values())
 
     def _keep_to_budget(self, now_ms: float) -> None:
-        """Give publishers no credit near the memory budget, and cut off the clients that hold most.
-
-        They go at once beyond the budget, and near it when publishers have waited for long enough.
-        """
-        budget, held, self._unchecked_bytes = self._settings.memory_bytes, self.held_bytes, 0
-        has_waited = self._short_since_ms is not None and now_ms - self._short_since_ms > _SHORT_MS
-        if held > budget or (has_waited and held > budget * _RELIEVED):
-            for link in sorted(self.clients.values(), key=lambda each: -each.held_bytes):
-                if held <= budget * _RELIEVED or not link.held_bytes:
-                    break
-                held -= link.held_bytes
-                lost = len(link.mailbox.take_deliveries())
-                self._count_lost(Cause.SLOW_CLIENT, lost, link.peer)
-                self._cut_off(link, lost, now_ms)
-        was_short = self._short_since_ms is not None
-        is_short = held > budget * (_RELIEVED if was_short else _SHORT)
-        if was_short != is_short:
-            self._short_since_ms = now_ms if is_short else None
+        """Give publishers no credit near the memory budget, and cut off the clients that hold most beyond it."""
+        was_short = self._budget.is_short
+        for link in self._budget.check(self.held_bytes, self.clients.values(), now_ms):
+            lost = len(link.mailbox.take_deliveries())
+            self._count_lost(Cause.SLOW_CLIENT, lost, link.peer)
+            self._cut_off(link, lost, now_ms)
+        if self._budget.is_short != was_short:
             self._touch_all()
 
     def _cut_off(self, link: ClientLink, lost: int, now_ms: float) -> None:

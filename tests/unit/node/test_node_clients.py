@@ -314,7 +314,7 @@ class TestCreditOfClients:
         rig.settle()
         if returns == "after its grace":
             rig.node.clients[first].expires_ms = rig.now_ms
-            rig.node._set_alarm(rig.node.clients[first])
+            rig.node._alarms.set(rig.node.clients[first])
             rig.node.wake(rig.now_ms)
             assert first not in rig.node.clients
         if returns == "same incarnation":
@@ -450,7 +450,7 @@ class TestAlarms:
             rig.node.wake(rig.now_ms)
             rig.settle()
         assert len(rig.node._alarms) == 1
-        assert rig.node.clients[client].alarm_ms == rig.node._alarms[0][0]
+        assert rig.node.clients[client].alarm_ms == rig.node._alarms._heap[0][0]
 
     def test_a_client_that_left_rings_no_alarm(self) -> None:
         rig = Rig()
