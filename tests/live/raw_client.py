@@ -7,7 +7,6 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 
-from octopia.client.attempts import busy_s
 from octopia.content import Publication, parse_filter
 from octopia.errors import ClosedByPeer, PeerError
 from octopia.link import Session
@@ -94,8 +93,8 @@ class RawClient:
             await self.until(lambda: self.session.is_up or self.is_closed, "its session or a refusal")
             if self.close_code is not CloseCode.BUSY or self._now_ms() > until_ms:
                 return self.session.is_up
-            assert self.closed_because is not None
-            await asyncio.sleep(busy_s(self.closed_because))
+            assert isinstance(self.closed_because, ClosedByPeer)
+            await asyncio.sleep(self.closed_because.retry_ms / 1000.0)
 
     async def _dial(self) -> None:
         """Connect, and send an Opening."""
