@@ -11,6 +11,8 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
+
 from octopia.broker.common import BrokerSettings, Client, CommonState, Task
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.content import Disjunction
@@ -22,8 +24,7 @@ from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, Publis
 __all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Owed", "Recovery", "Request", "State", "Task"]
 
 
-@dataclasses.dataclass(slots=True)
-class Confirming:
+class Confirming(msgspec.Struct, gc=False):
     """A subscription that is not yet confirmed to its last hop, and what it waits for (D5).
 
     ``bits`` maps advertisements to the version of our bit that their host broker must acknowledge; a later one will do.
@@ -37,8 +38,7 @@ class Confirming:
     lost_bits: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A client's request that waits for confirmation, with its deadline."""
 
     client: ClientId

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from octopia.content.patterns import compile_pattern, compile_substring
 from octopia.content.values import Value, ValueType, value_type
 
@@ -115,27 +117,43 @@ def absent(_: None, value: Any) -> bool | None:
 # Prepared tests.
 
 
-def member(elements: Sequence[Value]) -> Test:
-    """Prepare the test for a value equal to some element; unknown if none is and some element has another type."""
-    hits: dict[ValueType, frozenset[Value]] = {
-        kind: frozenset(each for each in elements if value_type(each) is kind) for kind in ValueType
-    }
-    numbers, strings, booleans = hits[ValueType.NUMBER], hits[ValueType.STRING], hits[ValueType.BOOLEAN]
-    miss = False if len({value_type(each) for each in elements}) == 1 else None
+class _Member(msgspec.Struct, frozen=True, gc=False):
+    """The test for a value equal to some element: ``hit`` if one is, otherwise ``miss``.
 
-    def test(value: Value | None) -> bool | None:
+    Elements are the keys of dictionaries: the garbage collector ignores those, and reads every set.
+    """
+
+    numbers: dict[Value, None]
+    strings: dict[Value, None]
+    booleans: dict[Value, None]
+    hit: bool
+    miss: bool | None
+
+    def __call__(self, value: Value | None) -> bool | None:
         kind = type(value)
-        same = strings if kind is str else booleans if kind is bool else numbers
+        same = self.strings if kind is str else self.booleans if kind is bool else self.numbers
         if value is None or not same:
             return None
-        return True if value in same else miss
+        return self.hit if value in same else self.miss
 
-    return test
+
+def member(elements: Sequence[Value]) -> Test:
+    """Prepare the test for a value equal to some element; unknown if none is and some element has another type."""
+    return _member(elements, hit=True)
 
 
 def not_member(elements: Sequence[Value]) -> Test:
     """Prepare the opposite of ``member``; unknown stays unknown."""
-    return _negated(member(elements))
+    return _member(elements, hit=False)
+
+
+def _member(elements: Sequence[Value], *, hit: bool) -> Test:
+    kinds = [value_type(each) for each in elements]
+    numbers, strings, booleans = (
+        dict.fromkeys(each for each, its_kind in zip(elements, kinds, strict=True) if its_kind is kind)
+        for kind in (ValueType.NUMBER, ValueType.STRING, ValueType.BOOLEAN)
+    )
+    return _Member(numbers, strings, booleans, hit, None if len(dict.fromkeys(kinds)) > 1 else not hit)
 
 
 def contains(text: str) -> Test:

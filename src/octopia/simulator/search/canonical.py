@@ -65,6 +65,8 @@ def clone(value: Any) -> Any:
         return [clone(each) for each in value]
     if kind is deque:
         return deque(map(clone, value), value.maxlen)
+    if issubclass(kind, msgspec.Struct):
+        return kind(*(clone(getattr(value, name)) for name in kind.__struct_fields__))
     copy, marks = object.__new__(kind), marks_of(kind)
     for name in fields_of(value):
         part = getattr(value, name)
@@ -93,7 +95,9 @@ def _holds_nothing(kind: type) -> bool:
     """Return whether values of a type are immutable, and so their own canonical form."""
     known = _is_leaf.get(kind)
     if known is None:
-        known = _is_leaf[kind] = issubclass(kind, _LEAVES) or hasattr(kind, "_fields")
+        is_leaf = issubclass(kind, _LEAVES) or hasattr(kind, "_fields")
+        is_mutable = issubclass(kind, msgspec.Struct) and not kind.__struct_config__.frozen
+        known = _is_leaf[kind] = is_leaf and not is_mutable
     return known
 
 
@@ -103,6 +107,8 @@ def fields_of(value: Any) -> tuple[str, ...]:
     known = _fields.get(kind)
     if known is None:
         slots = [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
+        if issubclass(kind, msgspec.Struct):
+            slots = list(kind.__struct_fields__)
         known = _fields[kind] = (*slots, *getattr(value, "__dict__", ()))
     return known
 
