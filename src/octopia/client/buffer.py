@@ -91,6 +91,10 @@ class Buffer:
     def note_gap(self) -> None:
         """Note that publications may have been missed."""
         self.gaps += 1
+        self.tell_gap()
+
+    def tell_gap(self) -> None:
+        """Call the program's function: a gap was noted, or has ended and may have lasted until now."""
         if self.on_gap is not None:
             call(self.on_gap)
 
