@@ -25,7 +25,7 @@ from stranger import Stranger, greeting, is_bad
 import octopia
 from octopia.errors import BadFrame
 from octopia.overlay.files import load_overlay
-from octopia.protocol import Ack, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol import Ack, CloseCode, Grant, Hello, Opening, Role, WireItem
 from octopia.protocol.messages import (
     AdvertiseRequest,
     Message,
@@ -226,6 +226,8 @@ class Attack:
         self.tally.connections += 1
         self.tally.frames += readable(data, limits)
         self.tally.closings[str(answers.closing.code) if answers.closing else "none"] += 1
+        if answers.closing is not None and answers.closing.code is CloseCode.FENCED:
+            self._incarnation = answers.closing.incarnation  # A mutated greeting was believed.
 
     # The healthy pair.
 

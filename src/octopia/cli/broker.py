@@ -15,7 +15,7 @@ from rich.live import Live
 
 from octopia.cli.lazy import examples
 from octopia.cli.options import Clusters, OverlayArgument, complete_brokers, find_overlay
-from octopia.cli.output import console
+from octopia.cli.output import console, notify
 from octopia.cli.status import REFRESH_S, status_table
 from octopia.errors import UsageError
 from octopia.overlay.files import Overlay
@@ -50,17 +50,18 @@ def broker(
     found = find_overlay(overlay, clusters)
     chosen = list(dict.fromkeys(found.scot.broker(name) for name in brokers))
     _begin_log(verbose)
+    screen = console(stderr=True)
 
     def show_addresses() -> None:
         for each in chosen:
-            typer.echo(f"{each} listens at {found.addresses[each]}", err=True)
+            notify(screen, f"{each} listens at {found.addresses[each]}")
 
     exclude_from_collection()
     lost = run_loop(run_brokers(found, chosen, on_listening=show_addresses))
     if lost:
-        typer.echo(f"stopped; {lost} publications could not be passed on in time and are lost", err=True)
+        notify(screen, f"stopped; {lost} publications could not be passed on in time and are lost")
         raise typer.Exit(1)
-    typer.echo("drained and stopped", err=True)
+    notify(screen, "drained and stopped")
 
 
 @examples(
@@ -96,13 +97,13 @@ def up(
         else:
             _watch(workers, found, screen)
     except KeyboardInterrupt:
-        screen.print("stopping; accepted publications are delivered first")
+        notify(screen, "stopping; accepted publications are delivered first")
     finally:
         lost = workers.stop()
     if lost:
-        screen.print(f"all brokers have stopped; {lost} publications could not be passed on in time and are lost")
+        notify(screen, f"all brokers have stopped; {lost} publications could not be passed on in time and are lost")
         raise typer.Exit(1)
-    screen.print("all brokers have stopped")
+    notify(screen, "all brokers have stopped")
 
 
 def _begin_log(verbose: bool) -> None:
@@ -133,9 +134,9 @@ def _wait_until_ready(workers: Workers, overlay: Overlay, screen: Console) -> No
     first, last = overlay.addresses[overlay.scot.brokers[0]], overlay.addresses[overlay.scot.brokers[-1]]
     up = count - len(workers.problems())
     share = f"{count}" if up == count else f"{up} of {count}"
-    screen.print(f"{share} brokers are up after {took:.1f} s, at {first} to {last}; Ctrl-C stops them")
+    notify(screen, f"{share} brokers are up after {took:.1f} s, at {first} to {last}; Ctrl-C stops them")
     for broker, problem in workers.problems().items():
-        screen.print(f"{broker} is {problem}", markup=False)
+        notify(screen, f"{broker} is {problem}")
 
 
 def _wait(workers: Workers) -> None:

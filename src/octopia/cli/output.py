@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,12 @@ def console(*, stderr: bool = False) -> Console:
     return (
         screen if screen.is_terminal else Console(highlight=False, markup=False, emoji=False, stderr=stderr, width=120)
     )
+
+
+def notify(screen: Console, text: str) -> None:
+    """Print a notice of a process that goes on even if nobody can read it, such as on a full disk."""
+    with contextlib.suppress(OSError):
+        screen.print(text, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

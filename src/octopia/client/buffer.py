@@ -94,6 +94,10 @@ class Buffer:
         """Note that publications may have been missed."""
         self.gaps += 1
         self.last_gap = gap
+        self.tell_gap()
+
+    def tell_gap(self) -> None:
+        """Call the program's function: a gap was noted, or has ended and may have lasted until now."""
         if self.on_gap is not None:
             call(self.on_gap)
 

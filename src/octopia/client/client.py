@@ -172,7 +172,7 @@ class Client:
             raise UsageError(f"expected a buffer of at least 1 publication, got {buffer}")
         message = SubscribeRequest(next(self._handles), parsed, _to_ms(timeout))
         held = Buffer(buffer, _to_overflow(overflow), callback, engine.guard)
-        request = Request(message, functools.partial(engine.drop, message.handle))
+        request = Request(message, functools.partial(engine.drop, message.handle), held.tell_gap)
         subscription = Subscription(parsed, held, functools.partial(engine.withdraw, request, held))
         if on_gap is not None:
             held.on_gap = functools.partial(on_gap, subscription)

@@ -97,7 +97,7 @@ class Engine:
     # The channel's side.
 
     def on_new_link(self, opening: Opening, *, is_first: bool) -> None:
-        """Issue everything to a broker that does not know this client."""
+        """Issue everything to a broker that does not know this client; a gap ends when it is confirmed again."""
         self.requests.confirms = opening.confirms
         self.requests.issue_again()
         if not is_first:

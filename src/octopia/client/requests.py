@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from octopia.client.outbox import Outbox
 from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
 from octopia.protocol import MessageKind
@@ -36,11 +38,18 @@ _WITHDRAWALS = {
 
 
 class Request:
-    """An advertisement or a subscription that stands; ``ended`` is called if the broker gives it up."""
+    """An advertisement or a subscription that stands.
 
-    def __init__(self, message: Issuing, ended: Callable[[OctopiaError], None]):
+    ``ended`` is called if the broker gives it up, ``returned`` when it is in force again after it was issued again.
+    """
+
+    def __init__(
+        self, message: Issuing, ended: Callable[[OctopiaError], None], returned: Callable[[], None] = lambda: None
+    ):
         self.message = message
         self.ended = ended
+        self._returned = returned
+        self._is_issued_again = False
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -55,8 +64,17 @@ class Request:
         is_offer = isinstance(self.message, AdvertiseRequest)
         return UnadvertiseRequest(handle) if is_offer else UnsubscribeRequest(handle)
 
+    def issue_again(self) -> None:
+        """Note that it is on its way to a broker that does not know it; no call waits for it within a time any more."""
+        self._is_issued_again = True
+        if self.outcome.done():
+            self.message = msgspec.structs.replace(self.message, timeout_ms=0.0)
+
     def confirm(self) -> None:
         """Note that it is in force."""
+        if self._is_issued_again:
+            self._is_issued_again = False
+            self._returned()
         if not self.outcome.done():
             self.outcome.set_result(None)
 
@@ -159,6 +177,7 @@ class Requests:
     def issue_again(self) -> None:
         """Issue all standing requests to a broker that does not know them."""
         for request in self._standing.values():
+            request.issue_again()
             self._put(request)
 
     def confirmed(self, kind: str, handle: int) -> None:

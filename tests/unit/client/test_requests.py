@@ -11,6 +11,7 @@ from fake_broker import FakeBroker, confirm, keep_quiet
 from octopia.content import parse_filter
 from octopia.errors import InvalidFilter, NotConfirmed, OctopiaError, RequestRefused, UsageError
 from octopia.ids import BrokerId
+from octopia.protocol import MessageKind
 from octopia.protocol.messages import (
     AdvertiseRequest,
     Confirmed,
@@ -158,10 +159,32 @@ def test_everything_is_issued_again_to_a_broker_that_forgot_and_subscribers_lear
             await client.publish({"x": 1})
             assert broker.received[:2] == issued
             assert subscription.gaps == 1
-            assert gaps == [subscription]
+            assert gaps == [subscription, subscription], "once at the broker, once when it is in force again"
             broker.cut()
             await client.publish({"x": 2})
             assert subscription.gaps == 1  # A mere cut leaves no gap.
+
+    asyncio.run(run())
+
+
+def test_a_gap_is_told_again_when_the_subscription_is_in_force_again():
+    """Until then, publications may pass by brokers that do not know it yet."""
+
+    async def run() -> None:
+        told: list[object] = []
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            subscription = await client.subscribe("x > 0", on_gap=told.append, timeout=5)
+            broker.received.clear()
+            broker.answer = keep_quiet
+            broker.forget()
+            await broker.until(lambda: bool(broker.received))
+            assert broker.received == [SubscribeRequest(1, parse_filter("x > 0"))], "without a limit: nobody waits"
+            assert told == [subscription]
+            for _ in range(2):
+                broker.say([Confirmed(MessageKind.SUBSCRIPTION, 1)])
+            await client.publish({"x": 1})
+            assert told == [subscription, subscription]
+            assert subscription.gaps == 1
 
     asyncio.run(run())
 
