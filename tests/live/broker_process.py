@@ -28,7 +28,8 @@ from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay
 from octopia.protocol import Cause
 from octopia.runtime import server as server_module
-from octopia.runtime.server import BrokerServer, default_settings
+from octopia.runtime.defaults import default_settings
+from octopia.runtime.server import BrokerServer
 
 
 class Watch:

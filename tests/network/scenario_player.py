@@ -20,6 +20,7 @@ from octopia.protocol.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from octopia.runtime.dialling import Dialler
 from octopia.runtime.local import Overlay
 from octopia.scenario import (
     AdvertiseItem,
@@ -146,15 +147,14 @@ class Player:
         """Cut a link, and let nobody dial until it is healed."""
         self._apart.add((low, high))
         ends = [self.overlay._servers[low].node.links[high], self.overlay._servers[high].node.links[low]]
-        self.overlay._servers[low]._tasks[high].cancel()
+        self.overlay._servers[low].diallers[high].task.cancel()
         self.overlay.cut(str(low), str(high))
         await self.overlay.wait_until(lambda: not any(end.is_up for end in ends), f"the cut of {low}-{high}")
 
     def _join(self, low: BrokerId, high: BrokerId) -> None:
         self._apart.remove((low, high))
         node = self.overlay._servers[low]
-        address = self.overlay._servers[high].address
-        node._tasks[high] = asyncio.get_running_loop().create_task(node._keep_dialling(high, address))
+        node.diallers[high] = Dialler(node, high, self.overlay._servers[high].address)
 
     def _gather_facts(self) -> None:
         facts = [(node.broker, fact) for node in self.overlay._servers.values() for fact in node.broker.drain_facts()]

@@ -31,9 +31,9 @@ from octopia.protocol.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.greeters import CLIENT_LIMITS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS
 from octopia.transport import connection
 from octopia.wire import encode
 from octopia.wire.format import HEADER, Kind

@@ -13,8 +13,8 @@ from octopia.client import Subscription
 from octopia.errors import ClosedByPeer, OutcomeUnknown, RequestRefused, SlowSubscriber
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS
 
 PATIENCE_S = 30.0
 

@@ -13,8 +13,8 @@ from rest import overlay_at_rest
 
 from octopia.broker import BrokerSettings
 from octopia.overlay.files import overlay_from_text
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS
 from octopia.settings import Algorithm, RoutingSettings
 from support import at
 

@@ -14,8 +14,8 @@ from octopia.content import parse_filter
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Ack, Command, Grant, Opening, Overflow, Role, Verb, WireItem
 from octopia.protocol.messages import Lost, SubscribeRequest
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS
 from support import at, turn
 from wire_samples import frames
 

@@ -14,8 +14,8 @@ from octopia.content import Publication
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol import CloseCode, Frame, Overflow
 from octopia.protocol.messages import CutOff, Lost, PublishRequest
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS
 from support import at, turn
 
 LARGE = bytes(100_000)

@@ -20,8 +20,9 @@ from octopia.node.links import ClientLink
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Ack, CloseCode, Frame, Grant, Overflow
 from octopia.protocol.messages import CutOff, Lost, PublishRequest
+from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
-from octopia.runtime.server import NODE_SETTINGS, BrokerServer
+from octopia.runtime.server import BrokerServer
 from octopia.transport.connection import WRITE_HIGH_BYTES
 from octopia.wire import encode
 from support import at, turn

@@ -22,7 +22,8 @@ from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay as OverlayFile
 from octopia.overlay.files import overlay_from_text
 from octopia.overlay.trees import default_clusters
-from octopia.runtime.server import NODE_SETTINGS, BrokerServer, default_settings
+from octopia.runtime.defaults import NODE_SETTINGS, default_settings
+from octopia.runtime.server import BrokerServer
 from octopia.settings import RoutingSettings
 
 READY_S = 10.0

@@ -26,9 +26,10 @@ from octopia.broker import BrokerSettings
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
+from octopia.runtime.defaults import NODE_SETTINGS, check_delays, memory_budget
 from octopia.runtime.eventlog import EventKind, EventLog
 from octopia.runtime.operating import is_connected, report_on
-from octopia.runtime.server import NODE_SETTINGS, BrokerServer, all_at_rest, check_delays, memory_budget
+from octopia.runtime.server import BrokerServer, all_at_rest
 from octopia.transport.loop import run_loop
 
 REPORT_S = 0.5

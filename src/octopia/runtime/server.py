@@ -11,39 +11,32 @@ import dataclasses
 import errno
 import logging
 import os
-import random
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from octopia.addresses import Address
-from octopia.algorithms import hop_limit_of, make_broker
+from octopia.algorithms import make_broker
 from octopia.broker import Broker, BrokerSettings
-from octopia.errors import BadFrame, ClosedByPeer, InvalidOverlay, PeerError, Unavailable
+from octopia.errors import BadFrame, ClosedByPeer, PeerError, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.node import Node, NodeSettings, Ready
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay
 from octopia.protocol import CloseCode, Hello, Item, Opening, Role
 from octopia.runtime.admission import FAREWELLS_MAX, AcceptedConnection, Admission
+from octopia.runtime.defaults import NODE_SETTINGS, check_delays, default_settings
+from octopia.runtime.dialling import Dialler
 from octopia.runtime.eventlog import EventKind, EventLog, fields_of, host_of
-from octopia.runtime.greeters import BROKER_LIMITS, Caller
 from octopia.runtime.lag import LagGate
 from octopia.runtime.lines import Line, NeighbourLine
 from octopia.runtime.losslog import LossLog
 from octopia.settings import Limit
 from octopia.transport import Connection
-from octopia.transport.settings import BROKER_LINK, CLIENT_LINK, DELAY_LIMIT_MS
 
 TICK_S = 0.1
 """The interval at which deadlines are checked: heartbeats, silence, timeouts."""
-BACKOFF_S = (0.05, 2.0)
-"""The shortest and the longest wait between attempts to reach a neighbour."""
-DIAL_S = 5.0
-"""The time limit of one attempt."""
-STEADY_S = 2.0
-"""A connection that lasted this long resets the back-off."""
 STOP_S = 1.0
 """The time that a server that stops waits for the other ends to close their connections."""
 QUIET_S = 1.0
@@ -55,26 +48,6 @@ ACCEPTED_MAX = 64
 """The number of connections that asyncio accepts in one turn of its loop: with more, those that it has cannot go on."""
 BACKLOG = 4096
 """The number of connections that wait to be accepted. Beyond it the kernel drops them, and clients lose seconds."""
-QUEUE_CAPACITY = 4096
-"""The number of publications of a class that wait for a neighbour before senders have to wait."""
-QUEUE_CAPACITY_BYTES = 4 * 1024 * 1024
-"""The size of the publications of a class that wait for a neighbour before senders have to wait."""
-MEMORY_SHARE = 0.25
-"""The share of the machine's memory that the brokers of one process may fill with waiting publications."""
-
-
-def default_settings(overlay: Overlay) -> BrokerSettings:
-    """Return the settings of brokers on the network: queues are bounded, and no path is longer than the overlay's."""
-    algorithm = overlay.routing.algorithm
-    # TID-based routing has no classes, and could deadlock.
-    capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
-    hop_limit, capacity_bytes = hop_limit_of(overlay.scot, algorithm), QUEUE_CAPACITY_BYTES if capacity else 0
-    return BrokerSettings(overlay.routing, hop_limit, capacity, capacity_bytes, limits=overlay.limits)
-
-
-NODE_SETTINGS = NodeSettings(BROKER_LINK, CLIENT_LINK)
-"""The settings of nodes on the network."""
-
 
 _EVENT_OF = {
     CloseCode.VIOLATION: EventKind.VIOLATION,
@@ -86,22 +59,6 @@ _ATTACKS = (EventKind.BAD_FRAME, EventKind.VIOLATION)
 """The events whose lines are limited per address: a client can change its name."""
 _RATES = (Limit.PUBLICATION_RATE, Limit.BYTE_RATE)
 _ORDERLY = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.REPLACED)
-
-
-def check_delays(overlay: Overlay, broker: BrokerId) -> None:
-    """Raise InvalidOverlay if a link of a broker is slower than links on the network may be."""
-    for (source, target), shape in overlay.shapes.items():
-        if source == broker and (shape.delay_ms or 0.0) >= DELAY_LIMIT_MS:
-            raise InvalidOverlay(
-                f"expected a delay below {DELAY_LIMIT_MS:g} ms from {source} to {target}, got {shape.delay_ms:g}: "
-                "on the network a link that is silent for longer counts as broken"
-            )
-
-
-def memory_budget(brokers: int) -> int:
-    """Return the memory budget in bytes of each broker in a process that runs this many."""
-    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return int(machine_bytes * MEMORY_SHARE / max(1, brokers))
 
 
 def new_incarnation() -> int:
@@ -143,9 +100,7 @@ class BrokerServer:
         self.limits_reached: Counter[Limit] = Counter()
         self.problems: Callable[[], dict[str, str]] = dict
         self._server: asyncio.Server | None = None
-        self._tasks: dict[BrokerId, asyncio.Task[None]] = {}
-        self._gone: dict[BrokerId, asyncio.Event] = {}
-        self._failures: dict[BrokerId, str] = {}
+        self.diallers: dict[BrokerId, Dialler] = {}
         self._guests: dict[Connection, None] = {}
         self._is_over = False
         self.lag_gate = LagGate(TICK_S)
@@ -195,8 +150,7 @@ class BrokerServer:
             self.addresses = addresses
         for peer in self.lines:
             if self.id < peer:
-                self._gone[peer] = asyncio.Event()
-                self._tasks[peer] = self._loop.create_task(self._keep_dialling(peer, self.addresses[peer]))
+                self.diallers[peer] = Dialler(self, peer, self.addresses[peer])
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.carry_out()
 
@@ -233,7 +187,7 @@ class BrokerServer:
         connections = [*self._guests, *(line.connection for line in lines if line.connection is not None)]
         for connection in connections:
             connection.close(CloseCode.SHUTDOWN, f"{self.id} is going down")
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*(each.task for each in self.diallers.values()), return_exceptions=True)
         closing = [asyncio.ensure_future(connection.wait_closed()) for connection in connections]
         if closing:
             await asyncio.wait(closing, timeout=STOP_S)
@@ -251,8 +205,8 @@ class BrokerServer:
 
     def _end_tasks(self) -> None:
         self._is_over = True
-        for task in self._tasks.values():
-            task.cancel()
+        for dialler in self.diallers.values():
+            dialler.task.cancel()
         if self._ticker is not None:
             self._ticker.cancel()
         if self._server is not None:
@@ -407,6 +361,12 @@ class BrokerServer:
         level = logging.WARNING if is_bad or who else logging.INFO
         self.events.note(kind, source, level, peer=connection.peer_address, reason=str(reason), **who)
 
+    def note_unreachable(self, peer: BrokerId, problem: str, address: str) -> None:
+        """Log why a neighbour cannot be reached; it may just not be started yet."""
+        is_starting = self._loop.time() - self._started_s < STARTING_S
+        level = logging.INFO if is_starting else logging.WARNING
+        self._note(EventKind.UNREACHABLE, peer, problem, address, level=level)
+
     def _note_lost(self, peer: Peer, reason: PeerError | None, address: str) -> None:
         if isinstance(reason, BadFrame):
             self._note(EventKind.BAD_FRAME, peer, str(reason), address)
@@ -499,8 +459,8 @@ class BrokerServer:
         self.node.disconnect(peer, self.now_ms(), has_left=code == CloseCode.SHUTDOWN)
         if isinstance(reason, ClosedByPeer) and code == CloseCode.FENCED:
             self._on_fenced(reason)
-        if peer in self._gone:
-            self._gone[peer].set()
+        if peer in self.diallers:
+            self.diallers[peer].dial_again()
         self.carry_out()
 
     def _on_fenced(self, reason: ClosedByPeer) -> None:
@@ -519,50 +479,8 @@ class BrokerServer:
         for peer, line in self.lines.items():
             line.abort()  # A good-bye would say that nothing is lost.
             self.node.pace(peer, line.shaper.has_rate)
-            if peer in self._gone:
-                self._gone[peer].set()
-
-    def _note_failure(self, peer: BrokerId, address: Address, problem: str) -> None:
-        """Log why a neighbour cannot be reached, once per reason; it may just not be started yet."""
-        if self._failures.get(peer) != problem:
-            self._failures[peer] = problem
-            is_starting = self._loop.time() - self._started_s < STARTING_S
-            level = logging.INFO if is_starting else logging.WARNING
-            self._note(EventKind.UNREACHABLE, peer, problem, str(address), level=level)
-
-    async def _keep_dialling(self, peer: BrokerId, address: Address) -> None:
-        """Keep a connection with a neighbour whenever that is possible."""
-        shortest_s, longest_s = BACKOFF_S
-        wait_s = shortest_s
-        while True:
-            self._gone[peer].clear()
-            if await self._dial(peer, address):
-                begin = self._loop.time()
-                await self._gone[peer].wait()
-                if self._loop.time() - begin > STEADY_S:
-                    wait_s = shortest_s
-            await asyncio.sleep(random.uniform(0.5, 1.0) * wait_s)
-            wait_s = min(longest_s, 2.0 * wait_s)
-
-    async def _dial(self, peer: BrokerId, address: Address) -> bool:
-        """Connect to a neighbour, and return whether it answered."""
-        caller = Caller(self, peer)
-        try:
-            async with asyncio.timeout(DIAL_S):
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(caller, BROKER_LIMITS), address.host, address.port
-                )
-        except OSError as error:  # TimeoutError is one
-            self._note_failure(peer, address, str(error.strerror or error or "it does not answer"))
-            return False
-        self._failures.pop(peer, None)
-        connection.expect_opening()
-        connection.send([self.opening_for(str(peer))])
-        try:
-            return await caller.answer
-        except asyncio.CancelledError:
-            connection.abort()  # The server is going down, and must not get another link.
-            raise
+            if peer in self.diallers:
+                self.diallers[peer].dial_again()
 
 
 async def all_at_rest(servers: Sequence[BrokerServer], timeout_s: float) -> bool:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from octopia.overlay.files import overlay_from_text
-from octopia.runtime.server import QUEUE_CAPACITY, default_settings
+from octopia.runtime.defaults import QUEUE_CAPACITY, default_settings
 from octopia.settings import Algorithm, RoutingSettings
 
 
