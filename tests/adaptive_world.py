@@ -525,6 +525,30 @@ class World:
         stuck = [place for place in moment.places if place[0] != "room"]
         assert not stuck, f"deadlock: copies wait for ever at {stuck}"
 
+    def check_patience(self, moment: Moment) -> None:
+        """Assert that, once everybody is told the truth, nothing waits that could still go within its region."""
+        moment = moment.copy()
+        for broker in self.ground.brokers:
+            self._leave_room(moment, broker)
+        moment = self.settle(moment)
+        for broker, number, duties, _ in self.copies(moment):
+            within = self._reachable(moment, broker)
+            entered = [each for each in within if duties.enter >> each.cluster & 1]
+            assert not entered, f"publication {number} waits at {broker}, though {entered[0]} can be reached: {duties}"
+            for region, _ in duties.cross:
+                over = [each for each in within if self.is_up(moment, each, BrokerId(region, each.cluster))]
+                assert not over, f"publication {number} waits at {broker}, though it can cross at {over[0]}: {duties}"
+
+    def _reachable(self, moment: Moment, broker: BrokerId) -> list[BrokerId]:
+        """Return the brokers of a region that can be reached over its iLinks."""
+        reached = [broker]
+        for one in reached:
+            for cluster in range(self.ground.clusters):
+                other = BrokerId(broker.region, cluster)
+                if other not in reached and self.is_up(moment, one, other):
+                    reached.append(other)
+        return reached
+
     def finish(self, moment: Moment) -> Moment:
         """Heal everything and settle; return the last moment, in which everything has arrived."""
         for link in sorted(moment.down):

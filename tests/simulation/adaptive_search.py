@@ -51,6 +51,7 @@ def search(world: World, start: Moment, limit: int = 1_000_000, *, crashes: bool
             if world.is_at_rest(moment):
                 at_rest += 1
                 world.check_rest(moment)
+                world.check_patience(moment)
                 world.finish(moment.copy())
             following = steps(world, moment, crashes=crashes)
             what = "step"
