@@ -195,45 +195,74 @@ class AdaptiveDecision(msgspec.Struct, frozen=True, gc=False):
     steps: tuple[Step, ...] = ()
 
 
-def route_adaptively(arrival: Arrival, interested: Iterable[BrokerId], at: AdaptiveView) -> AdaptiveDecision:
+def route_adaptively(arrival: Arrival, interested: Sequence[BrokerId], at: AdaptiveView) -> AdaptiveDecision:
     """Partition the duties of a copy over the links of a broker.
 
-    ``interested`` are the primary last hops of matching subscriptions; they are read only if the copy enters here.
+    ``interested`` are the primary last hops of matching subscriptions, by id; they are read only if the copy enters
+    the cluster of this broker.
     """
     duties = arrival.duties
     own = 1 << at.broker.cluster
-    enter, cross = duties.enter, dict(duties.cross)
-    delivers = bool(enter & own)
-    if delivers:
-        enter ^= own
-        if duties.origin is not Origin.LOCAL:
-            for link in interested:
-                if link.region != duties.origin:
-                    cross[link.region] = cross.get(link.region, 0) | own
-    if _all_free(enter, cross, at):
-        return AdaptiveDecision(_static_copies(enter, cross, duties, at), (), delivers)
-    plan = _Plan(enter, cross, duties.origin, duties.ilinks, at)
+    if duties.enter == own and not duties.cross:
+        onward = _onward_copies(duties, interested, at)
+        if onward is not None:
+            return AdaptiveDecision(onward, (), delivers=True)
+    delivers = duties.enter & own != 0
+    alinks = _alinks_beyond(duties.origin, interested) if delivers else ()
+    others = duties.enter & ~own
+    if not duties.cross and not _any_congested(alinks, others, at):
+        return AdaptiveDecision(_static_copies(own, alinks, others, duties, at), (), delivers)
+    plan = _Plan(others, dict(duties.cross), duties.origin, duties.ilinks, at)
+    for link in alinks:
+        plan.cross[link.region] = plan.cross.get(link.region, 0) | own
     _reroute(plan, arrival, transit=arrival.ilink is not None and not delivers)
     return AdaptiveDecision(plan.sorted_dispatches(), tuple(plan.waiting), delivers, tuple(plan.steps))
 
 
-def _all_free(enter: int, cross: Iterable[str], at: AdaptiveView) -> bool:
-    for region in cross:
-        if at.congested(at.alink(region)):
-            return False
-    if enter:
-        for cluster in clusters_of(enter):
-            if at.congested(at.ilink(cluster)):
-                return False
-    return True
+def _onward_copies(duties: Duties, interested: Iterable[BrokerId], at: AdaptiveView) -> tuple[Dispatch, ...] | None:
+    """Return the copies of a plain copy, or None if a link that they need is congested.
+
+    Most copies are plain and go on along the tree with the duties that they have, so this does nothing else.
+    """
+    origin = duties.origin
+    copies: list[Dispatch] = []
+    if origin is not Origin.LOCAL:
+        for link in interested:
+            if link.region != origin:
+                if at.congested(link):
+                    return None
+                copies.append(Dispatch(link, duties))
+    return tuple(copies)
 
 
-def _static_copies(enter: int, cross: dict[str, int], duties: Duties, at: AdaptiveView) -> tuple[Dispatch, ...]:
+def _alinks_beyond(origin: Entered, interested: Sequence[BrokerId]) -> Sequence[BrokerId]:
+    if origin is Origin.HOST:
+        return interested
+    if origin is Origin.LOCAL:
+        return ()
+    return [link for link in interested if link.region != origin]
+
+
+def _any_congested(alinks: Iterable[BrokerId], enter: int, at: AdaptiveView) -> bool:
+    for link in alinks:
+        if at.congested(link):
+            return True
+    while enter:
+        lowest = enter & -enter
+        if at.congested(at.ilink(lowest.bit_length() - 1)):
+            return True
+        enter ^= lowest
+    return False
+
+
+def _static_copies(
+    own: int, alinks: Sequence[BrokerId], others: int, duties: Duties, at: AdaptiveView
+) -> tuple[Dispatch, ...]:
+    """Return the copies of static routing; those over aLinks share their duties."""
     origin, ilinks = duties.origin, duties.ilinks
-    copies = [Dispatch(at.alink(region), Duties(cross[region], (), origin, ilinks)) for region in sorted(cross)]
-    if enter:
-        ilinks += 1
-        copies += [Dispatch(at.ilink(each), Duties(1 << each, (), origin, ilinks)) for each in clusters_of(enter)]
+    onward = Duties(own, (), origin, ilinks)
+    copies = [Dispatch(link, onward) for link in alinks]
+    copies += [Dispatch(at.ilink(each), Duties(1 << each, (), origin, ilinks + 1)) for each in clusters_of(others)]
     return tuple(copies)
 
 
@@ -303,7 +332,7 @@ class _Plan:
 def _reroute(plan: _Plan, arrival: Arrival, *, transit: bool) -> None:
     """Place all duties, where a link that they need is congested or down."""
     _give_up_lost(plan, arrival.audience)
-    if plan.is_tired or _all_free(plan.enter, plan.cross, plan.at):
+    if plan.is_tired or not _any_congested(map(plan.at.alink, plan.cross), plan.enter, plan.at):
         _go_directly(plan)
         return
     if arrival.audience is not None:

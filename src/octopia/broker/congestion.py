@@ -131,12 +131,12 @@ class Pace:
     def copy_ms(self, now_ms: float) -> float | None:
         """Return the time that a copy takes (s), or None if nothing is known."""
         self._roll(now_ms)
-        times = [] if self._copy_ms is None else [self._copy_ms]
+        copy_ms = self._copy_ms
         if self._copies:
-            times.append(self._busy_ms / self._copies)
+            copy_ms = max(copy_ms or 0.0, self._busy_ms / self._copies)
         if self._started:
-            times.append(now_ms - self._serving_since_ms)
-        return max(times, default=None)
+            copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms)
+        return copy_ms
 
     def idle_ms(self, now_ms: float) -> float | None:
         """Return the time since the link last carried something: 0 while it does, None if it never did."""
