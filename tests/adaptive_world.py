@@ -27,7 +27,8 @@ Copy: TypeAlias = tuple[int, Duties]
 """The number of a publication, and the duties of one copy of it."""
 Place: TypeAlias = tuple[Any, ...]
 """Where copies are: ``("out", sender, receiver, lane)``, ``("in", …)``, ``("placing", *place of the input)``,
-``("room", broker)``, ``("again", broker)`` and ``("client", broker)``."""
+``("room", broker)``, ``("refused", broker)``, ``("again", broker)`` and ``("client", broker)``. The waiting room has
+two parts: copies in "room" have no way, and those in "refused" only found a full lane."""
 
 
 def link_of(text: str) -> Link:
@@ -181,11 +182,10 @@ class Moment:
     lost: tuple[int, ...]
     down: frozenset[Link] = frozenset()
     troubles: int = 0
-    refused: frozenset[BrokerId] = frozenset()
 
     @property
     def key(self) -> Any:
-        return (frozenset(self.places.items()), self.delivered, self.lost, self.down, self.troubles, self.refused)
+        return (frozenset(self.places.items()), self.delivered, self.lost, self.down, self.troubles)
 
     def copy(self) -> Moment:
         return dataclasses.replace(self, places=dict(self.places))
@@ -360,12 +360,10 @@ class World:
             for part in parts:
                 self._place(moment, place, broker, number, part, None)
             if rest:
-                moment.add(("room", broker), (number, rest))
-                moment.refused |= {broker}
+                moment.add(("refused", broker), (number, rest))
         elif place[0] == "again":
             # It has no input that could wait for room.
-            moment.add(("room", broker), (number, rerouting.duties_taken_back(copy, broker)))
-            moment.refused |= {broker}
+            moment.add(("refused", broker), (number, rerouting.duties_taken_back(copy, broker)))
         else:
             moment.add(("placing", *place), (number, copy.link, lane, copy.duties))
 
@@ -414,13 +412,16 @@ class World:
             moment.set(place, left)
             if not left:
                 moment.set(input_place, moment.places[input_place][1:])
-        if broker in moment.refused:
-            moment.refused -= {broker}
-            self._leave_room(moment, broker)
+        self._try_refused(moment, broker)
+
+    def _try_refused(self, moment: Moment, broker: BrokerId) -> None:
+        for copy in moment.places.pop(("refused", broker), ()):
+            # It keeps its iLinks, and what found no way stays: otherwise copies with wrong statuses move for ever.
+            moment.add(("again", broker), copy)
 
     def _leave_room(self, moment: Moment, broker: BrokerId) -> None:
         """Route everything in the waiting room of a broker again."""
-        for number, duties in moment.places.pop(("room", broker), ()):
+        for number, duties in (*moment.places.pop(("room", broker), ()), *moment.places.pop(("refused", broker), ())):
             moment.add(("again", broker), (number, adaptive_routing.from_waiting_room(duties).duties))
 
     def cut(self, moment: Moment, link: Link) -> Moment:
@@ -434,6 +435,7 @@ class World:
             for place in [each for each in after.places if each[0] == "placing"]:
                 if _holder(place) == sender:
                     self._stop_placing(after, place, sender, receiver)
+            self._use_room(after, sender)
         return after
 
     def _stop_placing(self, moment: Moment, place: Place, sender: BrokerId, receiver: BrokerId) -> None:

@@ -7,8 +7,11 @@ routing sees, and every copy arrives or waits after a bounded number of hops.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,6 +164,71 @@ def check_copies(arrival: Arrival, decision: AdaptiveDecision, view: Glance) -> 
             assert each.link.region != arrival.duties.origin
             assert not each.duties.cross
     assert all(decision.waiting)
+
+
+def every_duty(ground: Ground, broker: BrokerId) -> Iterator[Duties]:
+    """Yield all duties that a copy may have at a broker, before and after the last iLink."""
+    regions = ground.adjacency[broker.region]
+    for origin in (Origin.HOST, Origin.LOCAL, *regions):
+        beyond = regions_beyond(origin, regions)
+        # A cluster is to be entered, or crosses to some of the regions.
+        fates = [None, *itertools.product((0, 1), repeat=len(beyond))]
+        for chosen in itertools.product(fates, repeat=ground.clusters):
+            enter = sum(1 << cluster for cluster, fate in enumerate(chosen) if fate is None)
+            cross = [
+                (region, sum(fate[index] << cluster for cluster, fate in enumerate(chosen) if fate is not None))
+                for index, region in enumerate(beyond)
+            ]
+            for ilinks in (0, 2 * ground.clusters):
+                yield Duties(enter, tuple((region, bits) for region, bits in cross if bits), origin, ilinks)
+
+
+def every_arrival(ground: Ground, broker: BrokerId) -> Iterator[Arrival]:
+    yield published(broker.cluster, ground.audience(broker))
+    for duties in every_duty(ground, broker):
+        for cluster in range(ground.clusters):
+            if cluster != broker.cluster:
+                yield over_ilink(BrokerId(broker.region, cluster), duties)
+        if not duties.enter >> broker.cluster & 1:
+            yield taken_back(duties)
+        if isinstance(duties.origin, str) and not duties.cross and not duties.ilinks:
+            yield over_alink(BrokerId(duties.origin, broker.cluster), duties.enter)
+
+
+def check_every_view(ground: Ground, broker: BrokerId) -> int:
+    """Check a step for all arrivals and all views of a broker, and return how many there were."""
+    world, views = World(ground), []
+    links = [link for link in ground.links if broker in link]
+    for count in range(len(links) + 1):
+        for down in itertools.combinations(links, count):
+            views += list(world.every_glance(dataclasses.replace(world.start(), down=frozenset(down)), broker))
+    interested, checked = ground.interested(broker), 0
+    for arrival in every_arrival(ground, broker):
+        owed = ground.owed(broker, arrival.duties)
+        decisions = {}
+        for view in views:
+            checked += 1
+            decision = route_adaptively(arrival, interested, view)
+            outcome = (decision.dispatches, decision.waiting, view.down)
+            if outcome not in decisions:
+                decisions[outcome] = decision
+                assert is_partition(owed, owed_after(ground, broker, decision))
+                check_copies(arrival, decision, view)
+    return checked
+
+
+def test_every_view_of_the_smallest_overlay() -> None:
+    assert check_every_view(Ground("a-b", 2), BrokerId("a", 0)) > 3_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("tree", "clusters", "broker"), [("a-b", 3, "a.0"), ("a-b, b-c", 2, "b.0"), ("a-b", 3, "b.2"), ("a", 4, "a.1")]
+)
+def test_every_view(tree: str, clusters: int, broker: str) -> None:
+    checked = check_every_view(Ground(tree, clusters), BrokerId.parse(broker))
+    print(f"{tree} x {clusters}: {checked} views")
+    assert checked > 100_000
 
 
 @given(st.data())
