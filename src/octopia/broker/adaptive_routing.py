@@ -24,9 +24,9 @@ even if they are wrong or old.
 Termination: a copy never goes back to the region it came from, and after ``2k`` iLinks within a region it goes directly
 or waits. So it makes at most ``(2k + 1) * (diameter + 1) + diameter`` hops between two stays in the waiting room.
 
-A broker knows its own links and, as told, those of its secondary neighbours. It does not know a link between two
-brokers to which its own links are down. Such a link counts as up here, so a copy may relay twice or more; only a
-broker that knows it is down gives up. After ``2k`` iLinks an unreachable cluster is lost in any case.
+A broker knows its own links and, as told, those of its secondary neighbours. It knows nothing of the links between
+brokers to which its own links are down, and counts them as up. So a copy may relay several times, and a cluster is
+lost only at a broker that knows better, or after ``2k`` iLinks.
 
 Left out: ways that turn back in the tree. Ordered publications are routed by ``route_statically`` at every broker.
 
@@ -369,7 +369,7 @@ def _is_lost(cluster: int, plan: _Plan) -> bool:
     at = plan.at
     if at.is_up(at.ilink(cluster)):
         return False
-    return plan.is_tired or not any(_leads_to(via, 1 << cluster, at) for via in _neighbours(at))
+    return plan.is_tired or not _guides(at)
 
 
 def _go_directly(plan: _Plan) -> None:
@@ -428,8 +428,7 @@ def _ways_in(plan: _Plan, back: BrokerId | None, *, transit: bool) -> list[Way]:
 def _far_ways_in(plan: _Plan, back: BrokerId | None) -> list[Way]:
     """Return the ways over several relays, if there are no others; back to the sender only if nothing else is left."""
     at = plan.at
-    links = [at.ilink(cluster) for cluster in _neighbours(at) if _leads_to(cluster, plan.enter, at)]
-    return [Way(link, (2 + (link == back), at.work(link) + 2 * at.copy_work)) for link in links]
+    return [Way(link, (2 + (link == back), at.work(link) + 2 * at.copy_work)) for link in _guides(at)]
 
 
 def _ways_across(plan: _Plan) -> list[Way]:
@@ -454,9 +453,8 @@ def _ways_across(plan: _Plan) -> list[Way]:
 def _far_ways_across(plan: _Plan, back: BrokerId | None) -> list[Way]:
     """Return the ways to brokers of which nothing is known, if no edge is up at any other; never back to the sender."""
     at = plan.at
-    unknown = sum(1 << cluster for cluster in _other_clusters(at) if not at.is_up(at.ilink(cluster)))
-    links = [at.ilink(cluster) for cluster in _neighbours(at) if _is_linked(cluster, unknown, at)]
-    return [Way(link, (len(plan.cross), at.work(link) + 2 * at.copy_work)) for link in links if link != back]
+    work = [(link, at.work(link) + 2 * at.copy_work) for link in _guides(at) if link != back]
+    return [Way(link, (len(plan.cross), each)) for link, each in work]
 
 
 def _other_clusters(at: AdaptiveView) -> Iterator[int]:
@@ -468,31 +466,14 @@ def _neighbours(at: AdaptiveView) -> Iterator[int]:
     return (cluster for cluster in _other_clusters(at) if at.is_up(at.ilink(cluster)))
 
 
+def _guides(at: AdaptiveView) -> list[BrokerId]:
+    """Return the neighbours that have, as told, a link to a broker to which this one has none.
+
+    This broker knows nothing of the links between such brokers, so they count as up: a guide may lead to any of them.
+    """
+    cut_off = sum(1 << cluster for cluster in _other_clusters(at) if not at.is_up(at.ilink(cluster)))
+    return [at.ilink(cluster) for cluster in _neighbours(at) if _is_linked(cluster, cut_off, at)]
+
+
 def _is_linked(cluster: int, targets: int, at: AdaptiveView) -> bool:
     return any(at.linked(cluster, target) for target in clusters_of(targets))
-
-
-def _leads_to(via: int, targets: int, at: AdaptiveView) -> bool:
-    """Return whether a neighbour may reach one of the targets, without coming back here.
-
-    A link between two brokers that have no link to this one is unknown, and counts as up.
-    """
-    known = sum(1 << cluster for cluster in _neighbours(at))
-    reached = frontier = 1 << via
-    unseen = ~(reached | 1 << at.broker.cluster) & ((1 << at.clusters) - 1)
-    while frontier and not reached & targets:
-        found = 0
-        for one in clusters_of(frontier):
-            for other in clusters_of(unseen & ~found):
-                if _may_be_linked(one, other, known, at):
-                    found |= 1 << other
-        frontier = found
-        reached |= found
-        unseen &= ~found
-    return bool(reached & targets)
-
-
-def _may_be_linked(one: int, other: int, known: int, at: AdaptiveView) -> bool:
-    if known >> one & 1:
-        return at.linked(one, other)
-    return not known >> other & 1 or at.linked(other, one)
