@@ -330,9 +330,9 @@ class _Plan:
 
 
 def _reroute(plan: _Plan, arrival: Arrival, *, transit: bool) -> None:
-    """Place all duties, where a link that they need is congested or down."""
-    _give_up_lost(plan, arrival.audience)
-    if plan.is_tired or not _any_congested(map(plan.at.alink, plan.cross), plan.enter, plan.at):
+    """Place all duties; a link that they need may be congested or down."""
+    changed = _give_up_lost(plan, arrival.audience)
+    if plan.is_tired or ((changed or arrival.duties.cross) and _all_free(plan)):
         _go_directly(plan)
         return
     if arrival.audience is not None:
@@ -352,10 +352,17 @@ def _reroute(plan: _Plan, arrival: Arrival, *, transit: bool) -> None:
                 plan.send_across(region, Reason.BEST, ways)
 
 
-def _give_up_lost(plan: _Plan, audience: Audience | None) -> None:
-    """Enter lost clusters in other regions; what is for the clients of a lost broker waits."""
-    at = plan.at
-    for cluster in clusters_of(plan.enter):
+def _all_free(plan: _Plan) -> bool:
+    return not _any_congested(map(plan.at.alink, plan.cross), plan.enter, plan.at)
+
+
+def _give_up_lost(plan: _Plan, audience: Audience | None) -> bool:
+    """Enter lost clusters in other regions, and return whether there are any.
+
+    What is for the clients of a lost broker waits.
+    """
+    at, before = plan.at, plan.enter
+    for cluster in clusters_of(before):
         if not _is_lost(cluster, plan):
             continue
         held = audience.held.get(cluster) if audience is not None else None
@@ -363,6 +370,7 @@ def _give_up_lost(plan: _Plan, audience: Audience | None) -> None:
         plan.cross_instead(cluster, regions)
         if held is None or held.here:
             plan.wait(Duties(1 << cluster, (), Origin.LOCAL, plan.ilinks), Reason.LOST)
+    return plan.enter != before
 
 
 def _is_lost(cluster: int, plan: _Plan) -> bool:
