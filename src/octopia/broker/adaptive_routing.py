@@ -28,6 +28,17 @@ A broker knows its own links and, as told, those of its secondary neighbours. It
 brokers to which its own links are down, and counts them as up. So a copy may relay several times, and a cluster is
 lost only at a broker that knows better, or after ``2k`` iLinks.
 
+The broker around it
+--------------------
+
+- A queued copy keeps its duties as in its ``Dispatch``, until it is written. When its link goes down, it is taken back
+  and routed again (``octopia.broker.rerouting``). Ordered copies stay.
+- Copies whose duties are all for the receiver's cluster use the plain lane of a link, and others the rerouted lane. If
+  the rerouted lane is full, a copy is split into static parts. So rerouted copies wait for plain lanes only, and plain
+  lanes wait along trees only: there is no cycle, and everything drains.
+- What can go nowhere waits in a room that blocks no lane. It is routed again when a link comes up here or, as told, at
+  a secondary neighbour. What only a full lane has refused is routed again when there is room, and keeps its ``ilinks``.
+
 Left out: ways that turn back in the tree. Ordered publications are routed by ``route_statically`` at every broker.
 
 Routing decides and changes nothing: an arrival and a read-only view in, a decision out.
