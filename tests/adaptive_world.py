@@ -76,6 +76,7 @@ class Ground:
     def wants(self, regions: Iterable[str], cluster: int) -> bool:
         return any(BrokerId(each, cluster) in self.wanted for each in regions)
 
+    @functools.cache  # noqa: B019 - a ground lives as long as its test.
     def interested(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return the primary last hops of matching subscriptions."""
         return tuple(
@@ -208,6 +209,7 @@ class World:
         self.rules = rules or Rules()
         self.capacity = capacity
         self._outcomes: dict[Any, list[Outcome]] = {}
+        self._views: dict[tuple[BrokerId, frozenset[Link]], list[Glance]] = {}
 
     def start(self, *hosts: str, down: Iterable[str] = (), troubles: int = 0) -> Moment:
         """Return the first moment: one publication waits at each of the hosts."""
@@ -315,7 +317,9 @@ class World:
         key = (broker, arrival.duties, arrival.ilink, arrival.audience is None, down, fallbacks)
         known = self._outcomes.get(key)
         if known is None:
-            views = self.every_glance(moment, broker)
+            views = self._views.get((broker, down))
+            if views is None:
+                views = self._views[broker, down] = list(self.every_glance(moment, broker))
             found = dict.fromkeys(self.outcome(broker, arrival, view, fallbacks=fallbacks) for view in views)
             known = self._outcomes[key] = list(found)
         return known

@@ -134,7 +134,7 @@ def is_partition(whole: int, parts: list[int]) -> bool:
     return united == whole
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(st.data())
 def test_every_step_partitions_what_is_owed(data: st.DataObject) -> None:
     ground = data.draw(grounds)

@@ -51,7 +51,6 @@ SMALL = [
     Plan("a-b", 2, "a.0", capacity=1, troubles=1, crashes=True),
     Plan("a-b", 2, "a.0 a.0", capacity=1),
     Plan("a-b", 2, "a.0 b.1", capacity=1),
-    Plan("a-b", 3, "a.0"),
     Plan("a-b", 3, "a.0", capacity=1),
     Plan(PATH, 2, "b.0", capacity=1),
     Plan(PATH, 2, "a.0"),
