@@ -7,6 +7,10 @@ Eq. 3 compares the length of a queue with the traffic of the last window. It has
 - Ten copies are nothing on a fast link and two seconds on a link that carries five per second. So a link is congested
   also if its queue takes longer than ``wait_ms``. For that, a ``Pace`` measures how long a copy takes on the link.
 
+A link stays congested for ``hold_ms`` after that. Routing does not avoid such a link, it only compares it with others,
+and sends one copy with many duties instead of many static ones. Without the hold, a link near its capacity is free and
+congested in turn, and every time it is free it gets the many copies of static routing.
+
 An empty queue may belong to a slow link, too. It stays congested for ``probe_ms`` after its last copy. Then one copy
 may try it again, and measures it.
 
@@ -21,10 +25,14 @@ import msgspec
 
 
 class CongestionLimits(msgspec.Struct, frozen=True, gc=False):
-    """The limits that make a link congested: ``tau`` of Eq. 3, the longest wait, and the time between probes."""
+    """The limits that make a link congested: ``tau`` of Eq. 3 and the longest wait.
+
+    A link stays congested for ``hold_ms``, and a slow one without traffic for ``probe_ms``.
+    """
 
     tau: float = 10.0
     wait_ms: float = 50.0
+    hold_ms: float = 500.0
     probe_ms: float = 5_000.0
 
 
@@ -55,6 +63,23 @@ def is_congested(load: LinkLoad, limits: CongestionLimits) -> bool:
     if length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
         return True
     return copy_ms is not None and length * copy_ms > limits.wait_ms
+
+
+class Hold:
+    """The verdict on a link, which is held for a while: see ``is_congested``."""
+
+    __slots__ = ("_limits", "_until_ms")
+
+    def __init__(self, limits: CongestionLimits):
+        self._limits = limits
+        self._until_ms = 0.0
+
+    def is_congested(self, load: LinkLoad, now_ms: float) -> bool:
+        """Return whether a link is congested, or was so when it was last asked for within ``hold_ms``."""
+        if is_congested(load, self._limits):
+            self._until_ms = now_ms + self._limits.hold_ms
+            return True
+        return now_ms < self._until_ms
 
 
 def work_of(load: LinkLoad, usual_ms: float | None) -> float:

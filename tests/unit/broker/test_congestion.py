@@ -2,7 +2,7 @@
 
 import pytest
 
-from octopia.broker.congestion import CongestionLimits, LinkLoad, Pace, is_congested, work_of
+from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace, is_congested, work_of
 
 LIMITS = CongestionLimits()
 
@@ -28,6 +28,17 @@ LIMITS = CongestionLimits()
 )
 def test_verdicts(load: LinkLoad, congested: bool):
     assert is_congested(load, LIMITS) is congested
+
+
+def test_a_verdict_is_held():
+    hold = Hold(LIMITS)
+    assert not hold.is_congested(LinkLoad(10), 0.0)
+    assert hold.is_congested(LinkLoad(11), 100.0)
+    assert hold.is_congested(LinkLoad(0), 599.0)
+    assert not hold.is_congested(LinkLoad(0), 600.0)
+    assert hold.is_congested(LinkLoad(11), 700.0)
+    assert hold.is_congested(LinkLoad(11), 1_100.0)
+    assert hold.is_congested(LinkLoad(10), 1_599.0)
 
 
 def test_work_is_counted_in_copies_until_a_pace_is_known():
