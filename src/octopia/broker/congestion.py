@@ -1,0 +1,183 @@
+"""Congestion by time, for adaptive routing: Eq. 3 (paper section 9.2) mended, and a limit on waiting.
+
+Eq. 3 compares the length of a queue with the traffic of the last window. It has two gaps:
+
+- A link that was avoided for one window has Qin = 0 and looks free, however many copies wait. Here the ratio of Eq. 3
+  is at least 1.
+- Ten copies are nothing on a fast link and two seconds on a link that carries five per second. So a link is congested
+  also if its queue takes longer than ``wait_ms``. For that, a ``Pace`` measures how long a copy takes on the link.
+
+A link stays congested for ``hold_ms`` after that. Routing does not avoid such a link, it only compares it with others,
+and sends one copy with many duties instead of many static ones. Without the hold, a link near its capacity is free and
+congested in turn, and every time it is free it gets the many copies of static routing.
+
+An empty queue may belong to a slow link, too. It stays congested for ``probe_ms`` after its last copy. Then one copy
+may try it again, and measures it.
+
+``static`` and ``dynamic`` routing keep Eq. 3 as printed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+
+class CongestionLimits(msgspec.Struct, frozen=True, gc=False):
+    """The limits that make a link congested: ``tau`` of Eq. 3 and the longest wait.
+
+    A link stays congested for ``hold_ms``, and a slow one without traffic for ``probe_ms``.
+    """
+
+    tau: float = 10.0
+    wait_ms: float = 50.0
+    hold_ms: float = 500.0
+    probe_ms: float = 5_000.0
+
+
+class LinkLoad(msgspec.Struct, frozen=True, gc=False):
+    """The load of a link: Q, the traffic of the last closed window, and its pace.
+
+    ``copy_ms`` (s) is the time that a copy takes, and ``idle_ms`` the time since the link last carried one. Both are
+    None if it has carried nothing yet.
+    """
+
+    length: int
+    entered: int = 0
+    left: int = 0
+    copy_ms: float | None = None
+    idle_ms: float | None = None
+
+
+def is_congested(load: LinkLoad, limits: CongestionLimits) -> bool:
+    """Return whether a link that is up is congested: Q * max(1, (1 + Qin) / (1 + Qout)) > tau, or by time."""
+    length, copy_ms = load.length, load.copy_ms
+    if not length:
+        return (
+            copy_ms is not None
+            and copy_ms > limits.wait_ms
+            and load.idle_ms is not None
+            and load.idle_ms < limits.probe_ms
+        )
+    if length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
+        return True
+    return copy_ms is not None and length * copy_ms > limits.wait_ms
+
+
+class Hold:
+    """The verdict on a link, which is held for a while: see ``is_congested``."""
+
+    __slots__ = ("_limits", "_until_ms")
+
+    def __init__(self, limits: CongestionLimits):
+        self._limits = limits
+        self._until_ms = 0.0
+
+    def is_congested(self, load: LinkLoad, now_ms: float) -> bool:
+        """Return whether a link is congested, or was so when it was last asked for within ``hold_ms``."""
+        if is_congested(load, self._limits):
+            self._until_ms = now_ms + self._limits.hold_ms
+            return True
+        return now_ms < self._until_ms
+
+
+def work_of(load: LinkLoad, usual_ms: float | None) -> float:
+    """Return the work that waits for a link (W): how long one more copy takes, or Q if no pace is known.
+
+    ``usual_ms`` is the time that a copy usually takes at this broker, None if no link has carried anything yet.
+    """
+    if usual_ms is None:
+        return float(load.length)
+    return (load.length + 1) * (usual_ms if load.copy_ms is None else load.copy_ms)
+
+
+class Pace:
+    """The time that a copy takes on a link (s), measured from what the link carried.
+
+    A link serves its copies one after the other, so the time of a copy runs from its start or from the end of the one
+    before. When a window with output closes, s becomes the mean of s and the mean time of its copies. Before that, the
+    copies of the open window count if they took longer, and so does the copy that is on its way. Otherwise a link that
+    has just become slow would look fast between the end of one copy and the end of the window.
+
+    A measurement is replaced instead of averaged if the link was idle for ``probe_ms`` since then. So one probe is
+    enough to use a link again that has recovered.
+    """
+
+    __slots__ = (
+        "_busy_ms",
+        "_copies",
+        "_copy_ms",
+        "_index",
+        "_is_outdated",
+        "_probe_ms",
+        "_serving_since_ms",
+        "_started",
+        "_stopped_ms",
+        "_window_ms",
+    )
+
+    _copy_ms: float | None
+    _stopped_ms: float | None
+
+    def __init__(self, window_ms: float, probe_ms: float):
+        self._window_ms = window_ms
+        self._probe_ms = probe_ms
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything when the link goes down: it may return with another pace."""
+        self._copy_ms = None
+        self._index = 0
+        self._is_outdated = False
+        self._busy_ms = 0.0
+        self._copies = 0
+        self._started = 0
+        self._serving_since_ms = 0.0
+        self._stopped_ms = None
+
+    def start(self, now_ms: float, copies: int = 1) -> None:
+        """Record that copies were given to the link."""
+        self._roll(now_ms)
+        if not self._started:
+            self._serving_since_ms = now_ms
+            if self._stopped_ms is not None and now_ms - self._stopped_ms >= self._probe_ms:
+                self._is_outdated = True
+        self._started += copies
+
+    def finish(self, now_ms: float, copies: int = 1) -> None:
+        """Record that the link has carried the oldest copies that it was given."""
+        self._roll(now_ms)
+        self._busy_ms += now_ms - self._serving_since_ms
+        self._copies += copies
+        self._started -= copies
+        self._serving_since_ms = self._stopped_ms = now_ms
+
+    def copy_ms(self, now_ms: float) -> float | None:
+        """Return the time that a copy takes (s), or None if nothing is known."""
+        self._roll(now_ms)
+        copy_ms = self._copy_ms
+        if self._copies:
+            copy_ms = max(copy_ms or 0.0, self._busy_ms / self._copies)
+        if self._started:
+            copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms)
+        return copy_ms
+
+    def idle_ms(self, now_ms: float) -> float | None:
+        """Return the time since the link last carried something: 0 while it does, None if it never did."""
+        if self._started:
+            return 0.0
+        return None if self._stopped_ms is None else now_ms - self._stopped_ms
+
+    def _roll(self, now_ms: float) -> None:
+        index = math.floor(now_ms / self._window_ms)
+        if index == self._index:
+            return
+        self._index = index
+        if self._copies:
+            mean_ms = self._busy_ms / self._copies
+            known_ms = mean_ms if self._copy_ms is None or self._is_outdated else self._copy_ms
+            self._copy_ms = (known_ms + mean_ms) / 2
+            self._is_outdated = False
+            self._busy_ms = 0.0
+            self._copies = 0
