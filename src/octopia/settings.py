@@ -11,6 +11,7 @@ class Algorithm(enum.StrEnum):
 
     STATIC = "static"
     DYNAMIC = "dynamic"
+    ADAPTIVE = "adaptive"
     TID_STATIC = "tid-static"
     TID_DYNAMIC = "tid-dynamic"
 
@@ -25,7 +26,7 @@ class Algorithm(enum.StrEnum):
     @property
     def is_dynamic(self) -> bool:
         """True if publications may leave static paths when links are congested."""
-        return self in (Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC)
+        return self in (Algorithm.DYNAMIC, Algorithm.ADAPTIVE, Algorithm.TID_DYNAMIC)
 
 
 class PathSelection(enum.StrEnum):
@@ -40,7 +41,8 @@ class RoutingSettings:
     """The settings that all brokers of an overlay share.
 
     ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5; only
-    TID-based routing uses ``path_selection``.
+    TID-based routing uses ``path_selection``. Only adaptive routing uses the other times: a link is congested if its
+    queue takes longer than ``wait_ms``, stays so for ``hold_ms``, and is tried again after ``probe_ms`` if it was slow.
     """
 
     algorithm: Algorithm = Algorithm.DYNAMIC
@@ -48,6 +50,9 @@ class RoutingSettings:
     window_ms: float = 50.0
     confirmations: bool = True
     path_selection: PathSelection = PathSelection.LINEAR
+    wait_ms: float = 50.0
+    hold_ms: float = 500.0
+    probe_ms: float = 5_000.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

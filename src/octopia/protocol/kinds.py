@@ -18,6 +18,7 @@ class MessageKind(enum.StrEnum):
     CONFIRMATION = "confirmation"
     SYNC = "sync"
     GAP = "gap"
+    STATUS = "status"
 
     # Kinds are counted with every message, and the default hash of enums is a Python function.
     __hash__ = str.__hash__

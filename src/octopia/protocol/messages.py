@@ -21,6 +21,7 @@ from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
+from octopia.protocol.duties import Crossings, Entered, Lane, Origin
 from octopia.protocol.kinds import MessageKind
 from octopia.protocol.traffic import CONTROL, HEADER_BYTES
 
@@ -132,10 +133,25 @@ class CivUnset(Control, frozen=True):
     version: Version
 
 
+class Detour(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The rest of the header of a copy that adaptive routing has rerouted; its ``enter`` is the publication_civ.
+
+    ``lane`` is the lane of the link. Over an iLink, ``ilinks``, ``origin`` and ``cross`` are those of the copy's duties;
+    over an aLink the receiver knows them.
+    """
+
+    lane: Lane
+    ilinks: int = 0
+    origin: Entered = Origin.HOST
+    cross: Crossings = ()
+
+
 class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A publication on its way; ``hop`` counts the links between brokers that it has crossed.
 
-    ``publication_civ`` names the clusters that this copy must still reach; a plain copy carries none.
+    ``publication_civ`` names the clusters that this copy must still reach; a plain copy carries none. Under adaptive
+    routing it names those to enter in the receiver's region, and a copy that is not plain has a ``detour``. Copies that
+    are ``ordered`` take static paths.
     """
 
     kind: ClassVar[MessageKind] = MessageKind.PUBLICATION
@@ -144,10 +160,17 @@ class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
     publication_civ: ClusterIndexVector | None
     hop: int
     published_ms: float
+    detour: Detour | None = None
+    ordered: bool = False
 
     @property
     def traffic_class(self) -> int:
-        """The number of clusters left to reach; it orders queues so that they cannot wait for each other in a cycle."""
+        """The number of clusters left to reach, or the lane of an adaptive copy.
+
+        It orders queues so that they cannot wait for each other in a cycle.
+        """
+        if self.detour is not None:
+            return self.detour.lane
         return len(self.publication_civ) if self.publication_civ is not None else 0
 
     @property
@@ -246,11 +269,36 @@ class GapNotice(Control, frozen=True):
     clusters: int = 0
 
 
+# Between brokers: adaptive routing.
+
+
+class LinkStatuses(Control, frozen=True):
+    """Over an iLink: how much work waits for each congested aLink of the sender, and which of its links are down.
+
+    ``congested`` maps regions to work. ``down_alinks`` are regions, ``down_ilinks`` has the bits of clusters.
+    """
+
+    kind: ClassVar[MessageKind] = MessageKind.STATUS
+    congested: tuple[tuple[str, float], ...] = ()
+    down_alinks: tuple[str, ...] = ()
+    down_ilinks: int = 0
+
+
 CivUpdate: TypeAlias = CivSet | CivUnset | CivNone | CivState
 Confirmation: TypeAlias = CivNone | CivAck | Confirm
 Sync: TypeAlias = SubscriptionDigest | AdvertisementDigest | CivState | Fetch
 BrokerMessage: TypeAlias = (
-    Advertise | Unadvertise | Subscribe | Unsubscribe | CivSet | CivUnset | Publish | Confirmation | Sync | GapNotice
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | CivSet
+    | CivUnset
+    | Publish
+    | Confirmation
+    | Sync
+    | GapNotice
+    | LinkStatuses
 )
 
 
