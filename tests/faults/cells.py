@@ -82,15 +82,17 @@ class LossNotTold(AssertionError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """The account of a run, that of its fresh round, and the time that the run took."""
+    """The account of a run, that of its fresh round, logs with tracebacks, and the time that the run took."""
 
     cell: Cell
     verdict: Verdict
     fresh: Verdict
+    tracebacks: list[str]
     seconds: float
 
     def check(self) -> None:
         """Raise LossNotTold if that is all that is wrong, and AssertionError for anything else."""
+        assert not self.tracebacks, f"{self.cell}: tracebacks in {', '.join(self.tracebacks)}"
         later = self.fresh.breaches + [f"{self.fresh.gaps} gaps"] * bool(self.fresh.gaps)
         assert not later, f"{self.cell}: in the fresh round: {'; '.join(later)}"
         assert self.verdict.is_only_unheard, f"{self.cell}: {'; '.join(self.verdict.breaches)}"
@@ -227,7 +229,7 @@ async def run_cell(cell: Cell, folder: Path, down_limit_s: float = 60.0) -> Resu
         await traffic.leave()
         await overlay.stop()
     verdict, fresh = ledger.judge(), ledger.judge(fresh_s, excuses=False)
-    return Result(cell, verdict, fresh, time.monotonic() - begin_s)
+    return Result(cell, verdict, fresh, overlay.tracebacks(), time.monotonic() - begin_s)
 
 
 async def _play(stage: Stage) -> float:
