@@ -10,7 +10,7 @@ Four questions, one row each:
   of the measured time to the one that ``octopia.content.costs`` states. A ratio above 2 would break the limit of 1 ms.
 - ``forgotten``: memory that remains after many subscriptions with long patterns have been matched and removed.
 
-Patterns are compiled at their first use, which these times leave out. Each time is the best of several, because the
+Patterns are compiled when they are stored, which these times leave out. Each time is the best of several, because the
 machine may do other things. The benchmark fails if an answer is wrong or if a frame takes more than 5 MB; rows say
 whether a filter stayed within 1 ms.
 """

@@ -24,6 +24,8 @@ from cells import LONG_DOWN, MATRIX, Cell, Fault, Load, Result, run_cell  # noqa
 from live_overlay import Place  # noqa: E402
 
 COLUMNS = ("fault", "place", "load", "accepted", "failed", "owed", "delivered", "told", "gaps", "s", "result")
+WIDTH = 160
+"""The width of a table that is written to a file."""
 
 
 def arguments() -> argparse.Namespace:
@@ -77,6 +79,8 @@ async def run_one(cell: Cell, wanted: argparse.Namespace) -> tuple[bool, list[st
 
 def main() -> int:
     wanted, console = arguments(), Console()
+    if not console.is_terminal:
+        console.width = WIDTH
     logging.basicConfig(level=logging.CRITICAL)
     table = Table(*COLUMNS, title="Fault matrix")
     for column in table.columns[3:-1]:

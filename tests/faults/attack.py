@@ -107,7 +107,8 @@ class Tally:
 def mutated(chance: random.Random, pool: Sequence[bytes], first: int = 1) -> list[bytes]:
     """Return the mutated frames of one connection, with sequence numbers from ``first`` on.
 
-    Most can still be read, so that the session and the broker see them, too.
+    Most can still be read, so that the session and the broker see them, too. After one that cannot, a few sound frames
+    follow: it may claim their bytes.
     """
     made: list[bytes] = []
     for number in range(first, first + PER_CONNECTION):
@@ -119,6 +120,8 @@ def mutated(chance: random.Random, pool: Sequence[bytes], first: int = 1) -> lis
             made.append(chance.choice(WILD)(chance, [frame]))
         else:
             made.append(_mild(chance, frame))
+        if readable(made[-1], BROKER_LIMITS) != 1 or is_bad(made[-1], BROKER_LIMITS):
+            return [*made, *chance.choices(pool, k=3)]
     return made
 
 

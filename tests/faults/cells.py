@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
+import functools
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from ledger import Ledger, Verdict
@@ -81,15 +82,17 @@ class LossNotTold(AssertionError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """The account of a run, that of its fresh round, and the time that the run took."""
+    """The account of a run, that of its fresh round, logs with tracebacks, and the time that the run took."""
 
     cell: Cell
     verdict: Verdict
     fresh: Verdict
+    tracebacks: list[str]
     seconds: float
 
     def check(self) -> None:
         """Raise LossNotTold if that is all that is wrong, and AssertionError for anything else."""
+        assert not self.tracebacks, f"{self.cell}: tracebacks in {', '.join(self.tracebacks)}"
         later = self.fresh.breaches + [f"{self.fresh.gaps} gaps"] * bool(self.fresh.gaps)
         assert not later, f"{self.cell}: in the fresh round: {'; '.join(later)}"
         assert self.verdict.is_only_unheard, f"{self.cell}: {'; '.join(self.verdict.breaches)}"
@@ -179,11 +182,6 @@ async def start_twin(stage: Stage) -> None:
     await stage.overlay.processes[stage.broker].hear("ready")
 
 
-async def return_under_its_name(stage: Stage) -> None:
-    """Kill a client of the broker, and start it again under its name; this is done in ``_with_returning_client``."""
-    raise AssertionError("expected a returning client")
-
-
 async def fill_the_disk(stage: Stage) -> None:
     """Make a broker log that cannot write its log: bad frames arrive, and its connections break."""
     for _ in range(CUTS):
@@ -194,13 +192,12 @@ async def fill_the_disk(stage: Stage) -> None:
         await stage.traffic.more(DURING // 2)
 
 
-FAULTS: dict[Fault, Callable[[Stage], Awaitable[None]]] = {
+BROKER_FAULTS: dict[Fault, Callable[[Stage], Awaitable[None]]] = {
     Fault.KILL: kill,
     Fault.STOP: stop,
     Fault.CUT: cut,
     Fault.BLACK_HOLE: black_hole,
     Fault.TWIN: start_twin,
-    Fault.RETURNING: return_under_its_name,
     Fault.CLOCK_BACK: set_clock_back,
     Fault.FULL_DISK: fill_the_disk,
     Fault.DOWN: stay_down,
@@ -232,12 +229,12 @@ async def run_cell(cell: Cell, folder: Path, down_limit_s: float = 60.0) -> Resu
         await traffic.leave()
         await overlay.stop()
     verdict, fresh = ledger.judge(), ledger.judge(fresh_s, excuses=False)
-    return Result(cell, verdict, fresh, time.monotonic() - begin_s)
+    return Result(cell, verdict, fresh, overlay.tracebacks(), time.monotonic() - begin_s)
 
 
 async def _play(stage: Stage) -> float:
     """Play a run, and return the time at which its fresh round begins."""
-    async with _returning_client(stage) as do_fault:
+    async with _fault_of(stage) as do_fault:
         stage.traffic.begin()
         await stage.traffic.more(WARM)
         await do_fault()
@@ -258,10 +255,10 @@ async def _settle(stage: Stage) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _returning_client(stage: Stage):
-    """Yield the fault; one that returns under its name needs a client for the whole run."""
+async def _fault_of(stage: Stage) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Yield the fault; a client that dies and returns under its name needs to be there for the whole run."""
     if stage.cell.fault is not Fault.RETURNING:
-        yield lambda: FAULTS[stage.cell.fault](stage)
+        yield functools.partial(BROKER_FAULTS[stage.cell.fault], stage)
         return
     client = ReturningClient(stage.overlay, stage.ledger, stage.cell.place)
     await client.begin()

@@ -102,6 +102,10 @@ class LiveOverlay:
         """Return the URL at which clients reach a broker."""
         return f"octopia://127.0.0.1:{self._doors.get(name, self._ports[name])}"
 
+    def tracebacks(self) -> list[str]:
+        """Return the names of the logs with a traceback."""
+        return [path.name for path in sorted(self._folder.glob("*.log")) if "Traceback" in path.read_text()]
+
     # Faults.
 
     def cut(self, name: str) -> None:

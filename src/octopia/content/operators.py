@@ -158,34 +158,32 @@ def _member(elements: Sequence[Value], *, hit: bool) -> Test:
 
 def contains(text: str) -> Test:
     """Prepare the test for a string with the text in it."""
-    return _of_strings(compile_substring(text))
+    return _TextTest(compile_substring(text), True)
 
 
 def like(pattern: str) -> Test:
     """Prepare the test for a string that matches a canonical pattern."""
-    return _of_strings(compile_pattern(pattern))
+    return _TextTest(compile_pattern(pattern), True)
 
 
 def not_contains(text: str) -> Test:
     """Prepare the test for a string without the text in it."""
-    return _negated(contains(text))
+    return _TextTest(compile_substring(text), False)
 
 
 def not_like(pattern: str) -> Test:
     """Prepare the test for a string that does not match a canonical pattern."""
-    return _negated(like(pattern))
+    return _TextTest(compile_pattern(pattern), False)
 
 
-def _of_strings(holds: Callable[[str], bool]) -> Test:
-    return lambda value: holds(value) if type(value) is str else None
+class _TextTest(msgspec.Struct, frozen=True, gc=False):
+    """The test for a string for which a function answers ``hit``."""
 
+    holds: Callable[[str], bool]
+    hit: bool
 
-def _negated(test: Test) -> Test:
-    def opposite(value: Value | None) -> bool | None:
-        answer = test(value)
-        return None if answer is None else not answer
-
-    return opposite
+    def __call__(self, value: Value | None) -> bool | None:
+        return self.holds(value) is self.hit if type(value) is str else None
 
 
 def recently_prepared(prepare: Callable[[Any], Test]) -> OperandTest:

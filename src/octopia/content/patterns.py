@@ -23,7 +23,9 @@ import enum
 import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from octopia.errors import InvalidFilter
 
@@ -127,36 +129,53 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """Return a function that matches a text against a canonical pattern; equal patterns share it while it is used."""
     matches = _compiled.get(pattern)
     if matches is None:
-        matches = _compiled[pattern] = _compile(_split(pattern))
+        matches = _compiled[pattern] = _Pattern(_split(pattern))
     return matches
 
 
-def _compile(segments: list[_Segment]) -> Callable[[str], bool]:
-    first, *rest = segments
-    if not rest:
-        return lambda text: len(text) == first.length and first.stands_at(text, 0)
-    *middle, last = rest
-    anchored = first.length + last.length
+class _Pattern:
+    """A compiled pattern; an object instead of a closure, which is five objects for the garbage collector."""
 
-    def matches(text: str) -> bool:
+    __slots__ = ("__weakref__", "_anchored", "_first", "_last", "_middle")
+
+    def __init__(self, segments: list[_Segment]):
+        self._first, *rest = segments
+        self._last = rest[-1] if rest else None
+        self._middle = tuple(rest[:-1])
+        self._anchored = self._first.length + (self._last.length if self._last is not None else 0)
+
+    def __call__(self, text: str) -> bool:
+        """Return whether a text matches."""
+        first, last = self._first, self._last
+        if last is None:
+            return len(text) == first.length and first.stands_at(text, 0)
         end = len(text) - last.length
-        if len(text) < anchored or not first.stands_at(text, 0) or not last.stands_at(text, end):
+        if len(text) < self._anchored or not first.stands_at(text, 0) or not last.stands_at(text, end):
             return False
         position = first.length
-        for segment in middle:
+        for segment in self._middle:
             position = segment.find_end(text, position, end)
             if position < 0:
                 return False
         return True
 
-    return matches
+
+class _Substring(msgspec.Struct, frozen=True, gc=False):
+    """A substring to find."""
+
+    part: str
+    segment: Any
+
+    def __call__(self, text: str) -> bool:
+        """Return whether a text contains the substring."""
+        if len(text) <= self.segment.naive_length_max:
+            return self.part in text
+        return bool(self.segment.find_end(text, 0, len(text)) >= 0)
 
 
 def compile_substring(part: str) -> Callable[[str], bool]:
     """Return a function that finds a substring in a text, in time linear in the text."""
-    segment = _Segment(part)
-    naive_length_max = segment.naive_length_max
-    return lambda text: part in text if len(text) <= naive_length_max else segment.find_end(text, 0, len(text)) >= 0
+    return _Substring(part, _Segment(part))
 
 
 def _split(pattern: str) -> list[_Segment]:
