@@ -35,6 +35,7 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, Pub
 from octopia.markers import Derived, Fixed, History
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import Cause, MessageKind
+from octopia.protocol.duties import Duties
 from octopia.protocol.messages import (
     ClientReply,
     Copy,
@@ -138,9 +139,7 @@ class CommonState:
     def __post_init__(self) -> None:
         for neighbour in self.neighbourhood.neighbours:
             settings, routing = self.settings, self.settings.routing
-            self.queues[neighbour] = OutputQueue(
-                routing.tau, routing.window_ms, settings.queue_capacity, settings.queue_capacity_bytes
-            )
+            self.queues[neighbour] = OutputQueue(routing, settings.queue_capacity, settings.queue_capacity_bytes)
 
     @property
     def id(self) -> BrokerId:
@@ -246,12 +245,12 @@ class CommonState:
         self.queues[peer].put_control(message)
         self.effects.ready[peer] = None
 
-    def forward(self, peer: BrokerId, publication: Copy, traffic_class: int) -> None:
-        """Queue a copy of a publication for a neighbour."""
+    def forward(self, peer: BrokerId, publication: Copy, traffic_class: int, duties: Duties | None = None) -> None:
+        """Queue a copy of a publication for a neighbour, under adaptive routing with its duties."""
         traces_all = self.settings.detail >= _ALL
         if traces_all:
             self.trace_window(peer)
-        self.queues[peer].put_data(publication, traffic_class, self.now_ms)
+        self.queues[peer].put_data(publication, traffic_class, self.now_ms, duties)
         self.effects.ready[peer] = None
         if traces_all:
             self.facts.append(self.fact_about(Event.ENQUEUE, peer, publication))

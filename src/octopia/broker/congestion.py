@@ -79,6 +79,10 @@ class Hold:
         if is_congested(load, self._limits):
             self._until_ms = now_ms + self._limits.hold_ms
             return True
+        return self.lasts(now_ms)
+
+    def lasts(self, now_ms: float) -> bool:
+        """Return whether an earlier verdict is still held."""
         return now_ms < self._until_ms
 
 
@@ -136,6 +140,11 @@ class Pace:
         self._serving_since_ms = 0.0
         self._stopped_ms = None
 
+    @property
+    def is_known(self) -> bool:
+        """True if the link has carried something."""
+        return self._started > 0 or self._stopped_ms is not None
+
     def start(self, now_ms: float, copies: int = 1) -> None:
         """Record that copies were given to the link."""
         self._roll(now_ms)
@@ -146,7 +155,13 @@ class Pace:
         self._started += copies
 
     def finish(self, now_ms: float, copies: int = 1) -> None:
-        """Record that the link has carried the oldest copies that it was given."""
+        """Record that the link has carried the oldest copies that it was given.
+
+        A driver that knows how long a copy takes may say so in advance.
+        """
+        copies = min(copies, self._started)
+        if not copies:
+            return  # They were given to the link before it went down.
         self._roll(now_ms)
         self._busy_ms += now_ms - self._serving_since_ms
         self._copies += copies
@@ -167,11 +182,11 @@ class Pace:
         """Return the time since the link last carried something: 0 while it does, None if it never did."""
         if self._started:
             return 0.0
-        return None if self._stopped_ms is None else now_ms - self._stopped_ms
+        return None if self._stopped_ms is None else max(0.0, now_ms - self._stopped_ms)
 
     def _roll(self, now_ms: float) -> None:
         index = math.floor(now_ms / self._window_ms)
-        if index == self._index:
+        if index <= self._index:
             return
         self._index = index
         if self._copies:

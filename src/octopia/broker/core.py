@@ -50,6 +50,7 @@ from collections.abc import Sequence
 from typing import TypeVar, cast
 
 from octopia.broker import (
+    adapting,
     advertising,
     clients,
     confirming,
@@ -83,6 +84,7 @@ from octopia.protocol.messages import (
     Confirm,
     Fetch,
     GapNotice,
+    LinkStatuses,
     Message,
     NeighbourMessage,
     Publish,
@@ -151,13 +153,13 @@ class OctopiaBroker(BrokerShell[State]):
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
         message = self._state.take(peer, now_ms, classes)
-        if self._state.blocked and isinstance(message, Publish):
+        if (self._state.blocked or len(self._state.room)) and isinstance(message, Publish):
             self._use_room(peer, message.traffic_class)
         return message
 
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
-        if not self._state.blocked:
+        if not self._state.blocked and not len(self._state.room):
             return self._state.take_all(peer, now_ms, classes)
         # Each message that is taken may make room for another.
         batch: list[NeighbourMessage] = []
@@ -184,12 +186,14 @@ class OctopiaBroker(BrokerShell[State]):
         state.down.pop(peer, None)
         self._guard(peer, exchanging.greet, state, peer)
         self._guard(peer, losses.link_came_up, state, peer)
+        if adapting.is_adaptive(state):
+            self._guard(peer, self._adapt_to_link_up, peer)
         state.effects.ready[peer] = None
         self._finish()
         return state.effects
 
-    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Mark a link as down: control is dropped, data waits within limits (D10)."""
+    def link_down(self, peer: BrokerId, now_ms: float, unsent: Sequence[Message] = ()) -> Effects:
+        """Mark a link as down: control is dropped, data waits within limits (D10) or goes another way."""
         state = self._state
         state.begin(now_ms)
         if peer not in state.down:
@@ -198,8 +202,27 @@ class OctopiaBroker(BrokerShell[State]):
             self._guard(peer, losses.dropped_for, state, peer, Cause.LINK_DOWN, dropped)
             for lose in (confirming.link_lost, exchanging.link_lost, placing.link_went_down):
                 self._guard(peer, lose, state, peer)
+            if adapting.is_adaptive(state):
+                self._guard(peer, self._adapt_to_link_down, peer, unsent)
             self._finish()
         return state.effects
+
+    def _adapt_to_link_up(self, peer: BrokerId) -> None:
+        self._state.links_changed = True
+        if self._state.kind_of(peer) is LinkKind.ILINK:
+            adapting.greet(self._state, peer)
+        adapting.retry_all(self._state)
+
+    def _adapt_to_link_down(self, peer: BrokerId, unsent: Sequence[Message]) -> None:
+        """Let everything that has not left over a link go another way."""
+        state = self._state
+        state.links_changed = True
+        for message in unsent:
+            if isinstance(message, Publish):
+                adapting.take_back_unsent(state, peer, message)
+        for copy, duties in state.queues[peer].take_out():
+            adapting.take_back(state, peer, cast("Publish", copy), duties)
+        adapting.retry_refused(state, lambda place: place[0] == peer)
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Handle a link whose other end does not remember this one."""
@@ -245,10 +268,12 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if state.backlog:
             return state.now_ms
-        if not state.requests and not state.down and state.recovery is None:
+        if not state.requests and not state.down and state.recovery is None and not adapting.is_adaptive(state):
             return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
+        if adapting.is_adaptive(state):
+            due.append(adapting.next_deadline_ms(state))
         return min((each for each in due if each is not None), default=None)
 
     @property
@@ -293,8 +318,10 @@ class OctopiaBroker(BrokerShell[State]):
             super()._finish()
         if self._state.confirmed:
             self._guard(self.id, confirming.send_confirmations, self._state)
-        if self._state.down:
+        if self._state.down or len(self._state.room):
             self._guard(self.id, limits.enforce, self._state)
+        if adapting.is_adaptive(self._state):
+            self._guard(self.id, adapting.tell_statuses, self._state)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""
@@ -344,6 +371,8 @@ class OctopiaBroker(BrokerShell[State]):
                 raise ProtocolViolation(
                     f"{publication.id} came from {sender} with {carried}, which names an unknown cluster"
                 )
+            if publication.detour is not None:
+                adapting.check_detour(state, sender, publication, publication.detour)
             if state.settings.detail:
                 state.trace_receive(sender, publication)
         placing.accept(state, sender, run)
@@ -396,6 +425,10 @@ class OctopiaBroker(BrokerShell[State]):
             case Fetch():
                 state.trace_receive(sender, message)
                 exchanging.on_fetch(state, sender, message)
+            case LinkStatuses():
+                self._require(sender, LinkKind.ILINK, message)
+                state.trace_receive(sender, message)
+                adapting.on_statuses(state, sender, message)
             case GapNotice():
                 state.trace_receive(sender, message)
                 losses.on_notice(state, sender, message)
@@ -431,7 +464,9 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         state.effects = self._unblocked = self._unblocked or Effects()
         placing.room_was_made(state, peer, traffic_class)
-        if state.down:
+        if len(state.room):
+            adapting.retry_refused(state, lambda place: place == (peer, traffic_class))
+        if state.down or len(state.room):
             limits.enforce(state)
 
     def _require(self, sender: BrokerId, kind: LinkKind, message: BrokerMessage) -> None:

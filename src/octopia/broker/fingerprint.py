@@ -21,6 +21,7 @@ from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Publication
 from octopia.ids import Peer
 from octopia.protocol import Cause
+from octopia.protocol.duties import Duties
 
 
 def fingerprint(state: State) -> str:
@@ -55,6 +56,9 @@ def describe(state: State) -> list[Any]:
         [[link, traffic_class, _waiters(waiting)] for (link, traffic_class), waiting in sorted(state.blocked.items())],
         [[link, sorted(map(_owed, owed.items()))] for link, owed in sorted(state.owed.items())],
         sorted(state.overdue),
+        [[each.publication, _duties(each.duties), each.since_ms, each.refused_by] for each in state.room],
+        [[cluster, status] for cluster, status in sorted(state.statuses.all.items())],
+        [state.status_sender.told, state.status_sender.window, state.links_changed],
         [[str(client), advertisements] for client, advertisements in sorted(state.leaving.items())],
     ]
 
@@ -120,12 +124,17 @@ def _keys(state: State) -> list[tuple[Peer, int]]:
 
 
 def _input(known: Input) -> list[Any]:
-    placing = [[link, traffic_class, copy] for (link, traffic_class), copy in sorted(known.placing.items())]
+    waiting = sorted(known.placing.items(), key=lambda item: item[0])
+    placing = [[link, traffic_class, copy, _duties(duties)] for (link, traffic_class), (copy, duties) in waiting]
     return [list(known.waiting), placing]
 
 
 def _waiters(waiting: Iterable[tuple[Peer, int]]) -> list[Any]:
     return [[str(peer), traffic_class] for peer, traffic_class in waiting]
+
+
+def _duties(duties: Duties | None) -> list[Any]:
+    return [] if duties is None else [duties.enter, duties.cross, str(duties.origin), duties.ilinks]
 
 
 def _owed(entry: tuple[Cause, Owed]) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from octopia.broker.adaptive_routing import AdaptiveDecision
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
@@ -163,6 +164,7 @@ class Routed(msgspec.Struct, frozen=True):
     targets: ClusterIndexVector
     links: tuple[LinkView, ...]
     decision: Decision
+    adaptive: AdaptiveDecision | None = None
 
 
 class Fact(msgspec.Struct):
@@ -192,7 +194,8 @@ class Counters:
 
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
-    searches of the PRT for other paths: only TID-dynamic does that.
+    searches of the PRT for other paths: only TID-dynamic does that. ``beyond_hop_bound`` counts the copies that made
+    more hops than adaptive routing should need.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -202,6 +205,7 @@ class Counters:
     lost: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     occasions: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     searches: int = 0
+    beyond_hop_bound: int = 0
 
     def count_loss(self, cause: Cause, count: int) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""
@@ -272,8 +276,11 @@ class Broker(Protocol):
     def link_up(self, peer: BrokerId, now_ms: float) -> Effects:
         """Mark a link as up, and start the exchange of state over it."""
 
-    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
-        """Mark a link as down."""
+    def link_down(self, peer: BrokerId, now_ms: float, unsent: Sequence[Message] = ()) -> Effects:
+        """Mark a link as down; ``unsent`` are publications that were taken for it and not written."""
+
+    def carried(self, peer: BrokerId, copies: int, now_ms: float) -> None:
+        """Note that a link has carried the oldest copies that were taken for it."""
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Handle a link whose other end does not remember this one; call it before ``link_up``.
@@ -293,6 +300,10 @@ class Broker(Protocol):
 
     def waits_for(self, peer: BrokerId) -> int:
         """Return the number of publications that wait for a link."""
+
+    @property
+    def reroutes(self) -> bool:
+        """True if copies that have not left over a link may go another way."""
 
     @property
     def accepts_data(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octopia.broker import losses
+from octopia.broker import adapting, losses
 from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
 from octopia.protocol import Cause
@@ -17,6 +17,8 @@ def enforce(state: State) -> None:
             dropped.append(queue.drop_oldest())
             state.trace_drop(dropped[-1], peer, 1, "its link was down for too long")
         losses.dropped_for(state, peer, Cause.LINK_DOWN, dropped)
+    if len(state.room):
+        adapting.enforce(state)
 
 
 def next_deadline_ms(state: State) -> float | None:

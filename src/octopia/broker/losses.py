@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from octopia.broker.state import Owed, State
 from octopia.ids import BrokerId, Peer
 from octopia.protocol.causes import Cause
+from octopia.protocol.duties import Duties
 from octopia.protocol.messages import Gap, GapNotice, Message, Publish, PublishRequest
 
 
@@ -47,6 +48,17 @@ def tell_beyond(state: State, source: Peer | None, cause: Cause, count: int, clu
     for secondary in state.neighbourhood.secondary_neighbours:
         if secondary != source and clusters >> secondary.cluster & 1:
             follow(state, secondary, cause, count)
+
+
+def follow_duties(state: State, cause: Cause, duties: Duties) -> None:
+    """Send notices after a publication that was lost here with its duties, wherever it still had to go."""
+    for neighbour in state.neighbourhood.primary_neighbours:
+        clusters = dict(duties.cross).get(neighbour.region, 0)
+        if clusters:
+            follow(state, neighbour, cause, 1, clusters)
+    for secondary in state.neighbourhood.secondary_neighbours:
+        if duties.enter >> secondary.cluster & 1:
+            follow(state, secondary, cause, 1)
 
 
 def on_notice(state: State, sender: BrokerId, notice: GapNotice) -> None:
@@ -129,6 +141,9 @@ def _clusters_of(messages: Iterable[Message]) -> int:
     for message in messages:
         if isinstance(message, Publish) and message.publication_civ is not None:
             clusters |= message.publication_civ.bits
+        if isinstance(message, Publish) and message.detour is not None:
+            for _, carried in message.detour.cross:
+                clusters |= carried
     return clusters
 
 

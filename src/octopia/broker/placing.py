@@ -19,11 +19,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from octopia.broker import publishing
+from octopia.broker import adapting, publishing
+from octopia.broker.adapting import Outgoing
 from octopia.broker.interface import Placed
-from octopia.broker.publishing import Addressed
 from octopia.broker.state import Input, State, Task
 from octopia.ids import BrokerId, Peer
+from octopia.protocol.duties import Duties, Lane
 from octopia.protocol.messages import Publish, PublishRequest
 
 Key: TypeAlias = tuple[Peer, int]
@@ -59,7 +60,11 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
     while waiting and queue.has_room(traffic_class):
         key = waiting.popleft()
         placing = state.inputs[key].placing
-        state.forward(link, placing.pop((link, traffic_class)), traffic_class)
+        copy, duties = placing.pop((link, traffic_class))
+        if duties is None or link not in state.down:
+            state.forward(link, copy, traffic_class, duties)
+        else:
+            adapting.take_back(state, link, copy, duties)
         if not placing:
             state.effects.placed.append(Placed(*key, 1))
             _resume(state, key)
@@ -102,16 +107,33 @@ def _resume(state: State, key: Key) -> None:
             state.put_off(Task.LEAVE, key[0], state.leaving.pop(key[0]))
 
 
-def _place(state: State, key: Key, copies: Sequence[Addressed]) -> bool:
+def _place(state: State, key: Key, copies: list[Outgoing]) -> bool:
     """Queue each copy that has room, let the others wait, and return whether all were queued."""
     is_placed = True
-    for link, copy in copies:
+    for link, copy, duties in copies:  # Static parts are added to the end.
         traffic_class = copy.traffic_class
         place = (link, traffic_class)
+        if duties is not None and adapting.join(state, link, copy, duties):
+            continue
         if place not in state.blocked and state.queues[link].has_room(traffic_class):
-            state.forward(link, copy, traffic_class)
+            state.forward(link, copy, traffic_class, duties)
+        elif duties is not None and traffic_class == Lane.REROUTED:
+            copies += adapting.fall_back(state, link, copy, duties)
         else:
-            state.blocked.setdefault(place, deque()).append(key)
-            state.inputs.setdefault(key, Input()).placing[place] = copy
+            _block(state, key, place, copy, duties)
             is_placed = False
     return is_placed
+
+
+def _block(state: State, key: Key, place: tuple[BrokerId, int], copy: Publish, duties: Duties | None) -> None:
+    """Let a copy wait for room in its lane; two static parts of one publication for one lane become one."""
+    placing = state.inputs.setdefault(key, Input()).placing
+    before = placing.get(place)
+    if before is None:
+        state.blocked.setdefault(place, deque()).append(key)
+        placing[place] = copy, duties
+    else:
+        waiting = before[1]
+        assert waiting is not None
+        assert duties is not None
+        placing[place] = adapting.joined(state, place[0], copy, waiting, duties)

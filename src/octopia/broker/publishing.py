@@ -11,7 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from octopia.broker import losses
+from octopia.broker import adapting, losses
+from octopia.broker.adapting import Outgoing
+from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, published, route_adaptively
 from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
@@ -27,9 +29,6 @@ from octopia.protocol.messages import Publish, PublishRequest
 from octopia.settings import Algorithm
 
 Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
-
-Addressed: TypeAlias = tuple[BrokerId, Publish]
-"""A copy of a publication and the link it is for."""
 
 _ALL = Detail.ALL
 
@@ -57,16 +56,18 @@ class View:
         return self._state.queues[link].length
 
 
-def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Addressed]]:
+def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoing]]:
     """Return the function that delivers and routes publications from one link, and returns the copies of each."""
-    if isinstance(source, BrokerId):
-        return functools.partial(_route_from_broker, state, View(state), source)
-    return functools.partial(_route_from_client, state, View(state), source)
+    if not isinstance(source, BrokerId):
+        return functools.partial(_route_from_client, state, View(state), source)
+    if adapting.is_adaptive(state):
+        return functools.partial(_adapt_from_broker, state, View(state), source)
+    return functools.partial(_route_from_broker, state, View(state), source)
 
 
 def _route_from_broker(
     state: State, view: View, sender: BrokerId, publication: Publish, match: Match
-) -> list[Addressed]:
+) -> list[Outgoing]:
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
@@ -74,13 +75,46 @@ def _route_from_broker(
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No other link wants it, and the trace does not record the decision.
-    router = ROUTERS[state.settings.routing.algorithm]
+    router = route_statically if publication.ordered else ROUTERS[state.settings.routing.algorithm]
     return _decide(state, view, sender, publication, wanted, router, match, ())
+
+
+def _adapt_from_broker(
+    state: State, view: View, sender: BrokerId, publication: Publish, match: Match
+) -> list[Outgoing]:
+    """Route a copy by its duties; an ordered one takes its static path."""
+    if publication.ordered:
+        return _route_from_broker(state, view, sender, publication, match)
+    return _adapt(state, sender, publication, adapting.arrival_of(state, sender, publication), match, ())
+
+
+def _adapt(
+    state: State,
+    source: Peer,
+    publication: Publish,
+    arrival: Arrival,
+    match: Match,
+    advertisements: Sequence[CltEntry],
+) -> list[Outgoing]:
+    """Deliver a publication if it enters this cluster, and make the copies that adaptive routing asks for."""
+    decision = route_adaptively(arrival, adapting.interested(state, match.links), adapting.View(state))
+    if decision.delivers and isinstance(source, BrokerId):
+        if match.local:
+            deliver_to(state, publication, state.prt.named(match.local))
+        elif not match.links and source.cluster != state.cluster:
+            state.counters.false_positives += 1  # D6
+    if state.settings.detail is _ALL:
+        wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
+        told = _story(state, source, publication, wanted, Decision(()), match, advertisements, decision)
+        state.facts.append(told)
+    for duties in decision.waiting:
+        adapting.wait(state, publication, duties)
+    return adapting.copies_of(state, publication, decision.dispatches) if decision.dispatches else []
 
 
 def _route_from_client(
     state: State, view: View, publisher: ClientId, request: PublishRequest, match: Match
-) -> list[Addressed]:
+) -> list[Outgoing]:
     """Route a local client's publication; one that conforms to none of its advertisements is refused."""
     advertisements = state.clt.conforming(request.publication, publisher)
     if not advertisements:
@@ -88,14 +122,17 @@ def _route_from_client(
         reason = explain_nonconformance(own, request.publication)
         refuse(state, publisher, Publish.kind, request.sequence, reason)
         return []
-    publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms)
+    ordered = any(entry.ordered for entry in advertisements)
+    publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms, ordered=ordered)
     state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
+    if not ordered and adapting.is_adaptive(state):
+        arrival = published(state.cluster, adapting.audience_of(state, advertisements))
+        return _adapt(state, publisher, publication, arrival, match, advertisements)
     wanted = wanted_at_host(state, match, advertisements)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No link wants it, and the trace does not record the decision.
-    ordered = any(entry.ordered for entry in advertisements)
     router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
     return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
 
@@ -127,7 +164,7 @@ def _decide(
     router: Router,
     match: Match,
     advertisements: Sequence[CltEntry],
-) -> list[Addressed]:
+) -> list[Outgoing]:
     """Run the routing algorithm, and make the copies it asks for."""
     decision = router(wanted, view)
     if state.settings.detail is _ALL:
@@ -140,10 +177,10 @@ def _decide(
         _drop_at_hop_limit(state, source, publication, len(decision.forwards))
         return []
     plain = _copy(publication, None)
-    copies: list[Addressed] = []
+    copies: list[Outgoing] = []
     for each in decision.forwards:
         carried = each.publication_civ
-        copies.append((each.link, plain if carried is None else _copy(publication, carried)))
+        copies.append((each.link, plain if carried is None else _copy(publication, carried), None))
     return copies
 
 
@@ -155,6 +192,8 @@ def _copy(publication: Publish, publication_civ: ClusterIndexVector | None) -> P
         publication_civ,
         publication.hop + 1,
         publication.published_ms,
+        None,
+        publication.ordered,
     )
 
 
@@ -172,8 +211,10 @@ def _story(
     decision: Decision,
     match: Match,
     advertisements: Sequence[CltEntry],
+    adaptive: AdaptiveDecision | None = None,
 ) -> Routed:
-    considered = (*wanted.alinks, *(state.neighbourhood.secondary_neighbour(cluster) for cluster in wanted.targets))
+    targets = [cluster for cluster in wanted.targets if cluster != state.cluster]
+    considered = (*wanted.alinks, *map(state.neighbourhood.secondary_neighbour, targets))
     views = tuple(
         LinkView(link, state.queues[link].length, congested=state.queues[link].congested(state.now_ms))
         for link in considered
@@ -188,4 +229,5 @@ def _story(
         wanted.targets,
         views,
         decision,
+        adaptive,
     )

@@ -5,6 +5,9 @@ Among the data lanes that the driver may take from, the oldest entry goes first.
 and Qout are the publications that entered and left in the last closed window. Windows start at multiples of their
 length and roll when the queue is next read: there is no tick.
 
+Under adaptive routing a queue has two data lanes. Entries keep the duties of their copies: copies of one publication
+are merged while they wait, and all of them are taken out when the link goes down.
+
 While its link is down (D10), a queue counts as congested and as longer than any other. It takes no control messages,
 since the exchange at link up replaces them. It holds data up to a limit of bytes and time instead of its capacity.
 """
@@ -18,10 +21,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace
 from octopia.broker.interface import LinkStatus, Verdict
-from octopia.markers import Fixed, Timed
+from octopia.ids import PublicationId
+from octopia.markers import Derived, Fixed, Timed
 from octopia.protocol import ALL_CLASSES
+from octopia.protocol.duties import Duties, Lane
 from octopia.protocol.messages import Copy, NeighbourMessage
+from octopia.settings import Algorithm, RoutingSettings
 
 LONGER_THAN_ANY = sys.maxsize
 """The length of a queue whose link is down."""
@@ -61,11 +68,12 @@ class Window:
         return True
 
 
-class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _Entry(msgspec.Struct, array_like=True, gc=False):
     order: int
     message: Copy
     entered_ms: float
     size_bytes: int
+    duties: Duties | None = None
 
 
 class _Lane:
@@ -86,26 +94,36 @@ class OutputQueue:
     """
 
     __slots__ = (
+        "_by_time",
         "_capacity",
         "_capacity_bytes",
         "_control",
         "_lanes",
         "_next_order",
+        "_rerouted",
         "_size",
         "_tau",
         "down_since_ms",
         "forced_length",
+        "hold",
+        "pace",
         "verdict",
         "window",
     )
 
     _tau: Fixed[float]
+    _by_time: Fixed[bool]
     _capacity: Fixed[int]
     _capacity_bytes: Fixed[int]
+    _rerouted: Derived[dict[PublicationId, list[_Entry]]]
     window: Timed[Window]
+    pace: Timed[Pace]
+    hold: Timed[Hold]
 
-    def __init__(self, tau: float, window_ms: float, capacity: int = 0, capacity_bytes: int = 0):
+    def __init__(self, routing: RoutingSettings, capacity: int = 0, capacity_bytes: int = 0):
+        tau, window_ms = routing.tau, routing.window_ms
         self._tau = tau
+        self._by_time = routing.algorithm is Algorithm.ADAPTIVE
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
         self._control: deque[NeighbourMessage] = deque()
@@ -113,7 +131,10 @@ class OutputQueue:
         self._next_order = 0
         self._size = 0
         self.down_since_ms: float | None = None
+        self._rerouted = {}
         self.window = Window(window_ms)
+        self.pace = Pace(window_ms, routing.probe_ms)
+        self.hold = Hold(CongestionLimits(tau, routing.wait_ms, routing.hold_ms, routing.probe_ms))
         self.verdict = Verdict.AUTO
         self.forced_length: int | None = None
 
@@ -144,7 +165,12 @@ class OutputQueue:
         return LONGER_THAN_ANY if self.is_down else self._size
 
     def congested(self, now_ms: float) -> bool:
-        """Apply Eq. 3: Q * (1 + Qin) / (1 + Qout) > tau; an empty queue is never congested."""
+        """Apply Eq. 3: Q * (1 + Qin) / (1 + Qout) > tau; an empty queue is never congested.
+
+        Adaptive routing goes by time instead (``congestion``).
+        """
+        if self._by_time:
+            return self._congested_by_time(now_ms)
         if self.verdict is not Verdict.AUTO:
             return self.verdict is Verdict.CONGESTED
         if self.is_down:
@@ -154,6 +180,22 @@ class OutputQueue:
             return False
         self.window.roll(now_ms)
         return length * (1 + self.window.closed_entered) > self._tau * (1 + self.window.closed_left)
+
+    def load(self, now_ms: float) -> LinkLoad:
+        """Return the load of the link, for adaptive routing."""
+        window, pace = self.window, self.pace
+        window.roll(now_ms)
+        length = self.forced_length if self.forced_length is not None else self._size
+        return LinkLoad(length, window.closed_entered, window.closed_left, pace.copy_ms(now_ms), pace.idle_ms(now_ms))
+
+    def _congested_by_time(self, now_ms: float) -> bool:
+        if self.verdict is not Verdict.AUTO:
+            return self.verdict is Verdict.CONGESTED
+        if self.down_since_ms is not None:
+            return True
+        if not self._size and self.forced_length is None and not self.pace.is_known:
+            return self.hold.lasts(now_ms)
+        return self.hold.is_congested(self.load(now_ms), now_ms)
 
     def status(self, now_ms: float) -> LinkStatus:
         """Return the row of the Link Status Table for this queue."""
@@ -178,8 +220,8 @@ class OutputQueue:
         if self.down_since_ms is None:
             self._control.append(message)
 
-    def put_data(self, message: Copy, traffic_class: int, now_ms: float) -> None:
-        """Append to the data lane of a class."""
+    def put_data(self, message: Copy, traffic_class: int, now_ms: float, duties: Duties | None = None) -> None:
+        """Append to the data lane of a class, under adaptive routing with the duties of the copy."""
         window = self.window
         window.roll(now_ms)
         window.entered += 1
@@ -187,10 +229,32 @@ class OutputQueue:
         if lane is None:
             lane = self._lanes[traffic_class] = _Lane()
         size_bytes = message.size_bytes
-        lane.entries.append(_Entry(self._next_order, message, now_ms, size_bytes))
+        entry = _Entry(self._next_order, message, now_ms, size_bytes, duties)
+        lane.entries.append(entry)
+        if duties is not None and traffic_class == Lane.REROUTED:
+            self._rerouted.setdefault(message.id, []).append(entry)
         lane.size_bytes += size_bytes
         self._next_order += 1
         self._size += 1
+
+    def rerouted(self, publication: PublicationId) -> list[Duties]:
+        """Return the duties of the rerouted copies of a publication that wait here."""
+        return [each.duties for each in self._rerouted.get(publication, ()) if each.duties is not None]
+
+    def replace(self, publication: PublicationId, before: Duties, message: Copy, duties: Duties) -> None:
+        """Replace a rerouted copy that waits here."""
+        entry = next(each for each in self._rerouted[publication] if each.duties is before)
+        entry.message, entry.duties = message, duties
+
+    def take_out(self) -> list[tuple[Copy, Duties]]:
+        """Remove and return all publications with duties, oldest first; they did not leave over the link."""
+        found = sorted((each for each in self._entries() if each.duties is not None), key=lambda each: each.order)
+        for lane in self._lanes.values():
+            lane.entries = deque(each for each in lane.entries if each.duties is None)
+            lane.size_bytes = sum(each.size_bytes for each in lane.entries)
+        self._size -= len(found)
+        self._rerouted.clear()
+        return [(each.message, each.duties) for each in found if each.duties is not None]
 
     def take(self, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message, or None if there is none to take."""
@@ -202,6 +266,8 @@ class OutputQueue:
         window = self.window
         window.roll(now_ms)
         window.left += 1
+        if self._by_time:
+            self.pace.start(now_ms)
         return self._remove_oldest(lane)
 
     def drop_oldest(self) -> Copy:
@@ -214,6 +280,7 @@ class OutputQueue:
     def go_down(self, now_ms: float) -> list[NeighbourMessage]:
         """Mark the link as down; remove and return its control messages, which the exchange at link up replaces."""
         self.down_since_ms = now_ms
+        self.pace.forget()
         control = list(self._control)
         self._control.clear()
         return control
@@ -240,7 +307,15 @@ class OutputQueue:
         entry = lane.entries.popleft()
         lane.size_bytes -= entry.size_bytes
         self._size -= 1
+        if self._rerouted and entry.message.id in self._rerouted:
+            self._forget(entry)
         return entry.message
+
+    def _forget(self, entry: _Entry) -> None:
+        known = self._rerouted[entry.message.id]
+        known[:] = [each for each in known if each is not entry]
+        if not known:
+            del self._rerouted[entry.message.id]
 
     def _oldest_lane(self, classes: int) -> _Lane | None:
         oldest: _Lane | None = None

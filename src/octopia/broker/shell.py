@@ -12,6 +12,7 @@ from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.protocol import ALL_CLASSES, Cause
 from octopia.protocol.messages import Message, NeighbourMessage
+from octopia.settings import Algorithm
 
 S = TypeVar("S", bound=CommonState)
 
@@ -119,6 +120,15 @@ class BrokerShell(Generic[S]):
     def unplaced_in_all(self) -> int:
         """The number of accepted publications that still wait to be placed: none, by default."""
         return 0
+
+    @property
+    def reroutes(self) -> bool:
+        """True if copies that have not left over a link may go another way."""
+        return self._state.settings.routing.algorithm is Algorithm.ADAPTIVE
+
+    def carried(self, peer: BrokerId, copies: int, now_ms: float) -> None:
+        """Note that a link has carried the oldest copies that were taken for it."""
+        self._state.queues[peer].pace.finish(now_ms, copies)
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Count the publications that a neighbour may not have handled before it lost its state."""

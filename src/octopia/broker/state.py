@@ -14,11 +14,14 @@ from collections.abc import Iterable
 import msgspec
 
 from octopia.broker.common import BrokerSettings, Client, CommonState, Task
+from octopia.broker.statuses import StatusSender, StatusTable
 from octopia.broker.tables import Clt, CltEntry, Prt
+from octopia.broker.waiting_room import WaitingRoom
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.markers import Derived
 from octopia.protocol import Cause, ClusterIndexVector, MessageKind
+from octopia.protocol.duties import Duties
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
 
 __all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Owed", "Recovery", "Request", "State", "Task"]
@@ -82,11 +85,12 @@ class Recovery:
 class Input:
     """The publications of one class from one link that are accepted but not yet placed, oldest first.
 
-    ``placing`` holds the copies of the oldest one that wait for room, by queue. It is routed, the others are not.
+    ``placing`` holds the copies of the oldest one that wait for room, by lane, under adaptive routing with their
+    duties. It is routed, the others are not.
     """
 
     waiting: deque[Publish | PublishRequest] = dataclasses.field(default_factory=deque)
-    placing: dict[tuple[BrokerId, int], Publish] = dataclasses.field(default_factory=dict)
+    placing: dict[tuple[BrokerId, int], tuple[Publish, Duties | None]] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of publications."""
@@ -110,7 +114,9 @@ class State(CommonState):
     it may hold settled ones. While the digest of a neighbour arrives in parts, ``unnamed`` or
     ``unnamed_advertisements`` holds the entries known from it that no part has named. ``owed`` holds the gap notices
     for links that are down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the
-    advertisements of clients that have left while publications of theirs wait to be placed.
+    advertisements of clients that have left while publications of theirs wait to be placed. Adaptive routing has the
+    ``room`` where copies wait for a way, the ``statuses`` that secondary neighbours have told, and what this broker has
+    told them; ``links_changed`` is True if a link went down or came up since.
     """
 
     clt: Clt
@@ -131,6 +137,10 @@ class State(CommonState):
     owed: dict[BrokerId, dict[Cause, Owed]] = dataclasses.field(default_factory=dict)
     overdue: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
     leaving: dict[ClientId, list[AdvertisementId]] = dataclasses.field(default_factory=dict)
+    room: WaitingRoom = dataclasses.field(default_factory=WaitingRoom)
+    statuses: StatusTable = dataclasses.field(default_factory=StatusTable)
+    status_sender: StatusSender = dataclasses.field(default_factory=StatusSender)
+    links_changed: bool = False
     next_version: int = 0
 
     @property

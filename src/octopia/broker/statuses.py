@@ -64,21 +64,21 @@ def make_status(works: Mapping[str, float], down_alinks: tuple[str, ...], down_i
 class StatusSender:
     """The last status that a broker has told its secondary neighbours, and in which window."""
 
-    __slots__ = ("_window", "told")
+    __slots__ = ("told", "window")
 
     def __init__(self) -> None:
         self.told = ALL_FREE
-        self._window = -1
+        self.window = -1
 
     def due(self, current: Status, window: int) -> Status | None:
         """Return the status to tell all secondary neighbours now, or None; it then counts as told.
 
         The status of a window is told once. A change of links is told at once.
         """
-        if current == self.told or (window == self._window and current.has_same_links(self.told)):
+        if current == self.told or (window == self.window and current.has_same_links(self.told)):
             return None
         self.told = current
-        self._window = window
+        self.window = window
         return current
 
     def for_new_ilink(self) -> Status | None:
@@ -87,27 +87,27 @@ class StatusSender:
 
 
 class StatusTable:
-    """The last status of each secondary neighbour, by cluster."""
+    """The last status of each secondary neighbour, by cluster (``all``)."""
 
-    __slots__ = ("_statuses",)
+    __slots__ = ("all",)
 
     def __init__(self) -> None:
-        self._statuses: dict[int, Status] = {}
+        self.all: dict[int, Status] = {}
 
     def store(self, cluster: int, status: Status) -> bool:
         """Store a status, and return whether it tells of a link that came up."""
-        before = self._statuses.get(cluster, ALL_FREE)
-        self._statuses[cluster] = status
+        before = self.all.get(cluster, ALL_FREE)
+        self.all[cluster] = status
         return bool(before.down_ilinks & ~status.down_ilinks) or not set(before.down_alinks) <= set(status.down_alinks)
 
     def forget(self, cluster: int) -> None:
         """Forget a status when the iLink comes up: the neighbour then tells everything again."""
-        self._statuses.pop(cluster, None)
+        self.all.pop(cluster, None)
 
     def told(self, cluster: int, region: str) -> AlinkStatus:
         """Return the status of the aLink to ``region`` at the broker of ``cluster``."""
-        return self._statuses.get(cluster, ALL_FREE).alink(region)
+        return self.all.get(cluster, ALL_FREE).alink(region)
 
     def linked(self, cluster: int, other: int) -> bool:
         """Return whether the broker of ``cluster`` has an iLink to that of ``other``."""
-        return self._statuses.get(cluster, ALL_FREE).is_linked(other)
+        return self.all.get(cluster, ALL_FREE).is_linked(other)

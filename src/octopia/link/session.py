@@ -70,8 +70,9 @@ class Outcome:
     """The result of items from the other end: messages for the broker, and whether the link came up.
 
     With ``is_fenced`` the other end is older than the last one, with a ``violation`` it has exceeded its credit: the
-    connection must be closed. ``forgotten`` are the messages of a sequence that the other end does not remember: they
-    were written and not acknowledged. With ``was_replaced`` the other end is another incarnation than the last one.
+    connection must be closed. ``acknowledged`` counts the publications that the other end has accepted. ``forgotten``
+    are the messages of a sequence that the other end does not remember: they were written and not acknowledged. With
+    ``was_replaced`` the other end is another incarnation than the last one.
     """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
@@ -79,6 +80,7 @@ class Outcome:
     is_fenced: bool = False
     violation: str = ""
     forgotten: Sequence[Message] = ()
+    acknowledged: int = 0
     was_replaced: bool = False
 
 
@@ -149,7 +151,7 @@ class Session:
                         break
             elif type(item) is Ack:
                 if self.status is Status.UP:
-                    self._on_ack(item, now_ms)
+                    self._on_ack(item, outcome, now_ms)
             elif type(item) is Hello:
                 if self._settings.fences and item.incarnation < self._peer_incarnation:
                     outcome.is_fenced = True
@@ -311,7 +313,7 @@ class Session:
             self._peer_incarnation = hello.incarnation
             self._forget_sent(outcome)
         elif hello.knows_incarnation == self._incarnation:
-            self._acknowledge(hello.accepted)
+            self._acknowledge(hello.accepted, outcome)
         elif hello.knows_incarnation:
             # Another session with our name has replaced us in its memory. Both sequences begin again.
             self._forget_received()
@@ -345,15 +347,17 @@ class Session:
         self._accepted = frame.sequence
         outcome.messages.append(message)
 
-    def _on_ack(self, ack: Ack, now_ms: float) -> None:
-        if self._acknowledge(ack.accepted):
+    def _on_ack(self, ack: Ack, outcome: Outcome, now_ms: float) -> None:
+        if self._acknowledge(ack.accepted, outcome):
             self._last_progress_ms = now_ms
         self._take_grant(ack.grant)
 
-    def _acknowledge(self, accepted: int) -> bool:
+    def _acknowledge(self, accepted: int, outcome: Outcome) -> bool:
         before = len(self._kept)
         while self._kept and self._kept[0].sequence <= accepted:
-            self.kept_bytes -= self._kept.popleft().message.size_bytes
+            size_bytes = self._kept.popleft().message.size_bytes
+            self.kept_bytes -= size_bytes
+            outcome.acknowledged += size_bytes > 0
         return len(self._kept) < before
 
     def _forget_sent(self, outcome: Outcome) -> None:

@@ -60,7 +60,18 @@ from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
 from octopia.node.settings import NodeSettings
-from octopia.protocol import CONTROL_ONLY, Cause, CloseCode, Frame, Hello, Item, MessageKind, Overflow
+from octopia.protocol import (
+    ALL_CLASSES,
+    CONTROL,
+    CONTROL_ONLY,
+    Cause,
+    CloseCode,
+    Frame,
+    Hello,
+    Item,
+    MessageKind,
+    Overflow,
+)
 from octopia.protocol.messages import CutOff, Deliver, Message, PublishRequest
 from octopia.settings import Limit
 
@@ -146,7 +157,7 @@ class Node:
             if has_left and link.session is not None:
                 link.departed = link.session.peer_incarnation
             if was_up:
-                self._absorb(self.broker.link_down(link.peer, now_ms), now_ms)
+                self._link_down(link, now_ms)
         elif has_left:
             self.detach(link.peer, now_ms)
         else:
@@ -235,6 +246,8 @@ class Node:
             self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._link_up(link, outcome, now_ms)
+        if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced:
+            self.broker.carried(link.peer, outcome.acknowledged, now_ms)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.
             self._absorb(self.broker.batch_failed(peer, outcome.messages, now_ms), now_ms)
@@ -255,6 +268,13 @@ class Node:
             effects = self.broker.link_forgotten(link.peer, outcome.forgotten, restarted, now_ms)
             self._absorb(effects, now_ms)
         self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
+
+    def _link_down(self, link: NeighbourLink, now_ms: float) -> None:
+        """Record that a link carries nothing; a publication that occupied it may go another way."""
+        unsent: list[Message] = []
+        if link.in_service is not None and self.broker.reroutes:
+            unsent, link.in_service = [link.in_service], None
+        self._absorb(self.broker.link_down(link.peer, now_ms, unsent), now_ms)
 
     def _feed(self, peer: Peer, messages: Sequence[Message], now_ms: float) -> bool:
         """Give messages to the broker, and return whether it handled them all."""
@@ -344,12 +364,17 @@ class Node:
             self._absorb(unblocked, now_ms)
         return message
 
+    def carried(self, peer: BrokerId, until_ms: float) -> None:
+        """Note until when a paced link without a session carries the publication that ``begin`` has returned."""
+        self.broker.carried(peer, 1, until_ms)
+
     def finish(self, peer: BrokerId, now_ms: float) -> None:
         """Write the publication that has occupied a paced link, once the link is up."""
         link = self.links[peer]
         if link.in_service is not None and link.session is not None and link.session.is_up:
             link.session.send(link.in_service, now_ms)
             link.in_service = None
+            self.broker.carried(peer, 1, now_ms)
             self._dirty[peer] = None
 
     # Admission.
@@ -571,9 +596,10 @@ class Node:
     def _flow(self, link: NeighbourLink, now_ms: float) -> None:
         peer, session, broker = link.peer, link.session, self.broker
         if session is None:
-            link.taken += (
-                broker.take_all(peer, now_ms, CONTROL_ONLY) if link.is_paced else broker.take_all(peer, now_ms)
-            )
+            batch = broker.take_all(peer, now_ms, CONTROL_ONLY if link.is_paced else ALL_CLASSES)
+            if self.broker.reroutes and not link.is_paced:
+                broker.carried(peer, sum(each.traffic_class != CONTROL for each in batch), now_ms)
+            link.taken += batch
             return
         session.accept_data(self.accepts_data_from(peer))
         if not session.is_up or link.is_paused:

@@ -136,8 +136,8 @@ class CivUnset(Control, frozen=True):
 class Detour(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The rest of the header of a copy that adaptive routing has rerouted; its ``enter`` is the publication_civ.
 
-    ``lane`` is the lane of the link. Over an iLink, ``ilinks``, ``origin`` and ``cross`` are those of the copy's duties;
-    over an aLink the receiver knows them.
+    ``lane`` is the lane of the link. Over an iLink, ``ilinks``, ``origin`` and ``cross`` are those of the copy's
+    duties; over an aLink the receiver knows them.
     """
 
     lane: Lane

@@ -19,7 +19,7 @@ from octopia.node import Node
 from octopia.overlay import LinkShape
 from octopia.protocol import Ack, Frame, Hello, Item
 from octopia.protocol.messages import Message
-from octopia.simulator.agenda import Agenda, Priority, to_ns
+from octopia.simulator.agenda import NS_PER_MS, Agenda, Priority, to_ns
 from octopia.simulator.profiles import Profile
 from octopia.simulator.wires import Wire, jitter_ns, occupation_ns, plan_arrival
 
@@ -107,6 +107,7 @@ class ReliableLinks(_Wired):
                 return
             occupied_ns = occupation_ns(wire, self._host.profile, message)
             wire.free_at_ns = agenda.now_ns + occupied_ns
+            node.carried(target, wire.free_at_ns / NS_PER_MS)
             self._send(wire, [message], occupied_ns)
         if not wire.is_awaited and node.broker.waits_for(target):
             wire.is_awaited = True

@@ -114,7 +114,7 @@ class TidBroker(BrokerShell[TidState]):
         """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
         return self._state.begin(now_ms)
 
-    def link_down(self, peer: BrokerId, now_ms: float) -> Effects:
+    def link_down(self, peer: BrokerId, now_ms: float, unsent: Sequence[Message] = ()) -> Effects:
         """Do nothing: this broker exchanges no state, and its drivers give it links that never fail."""
         return self._state.begin(now_ms)
 

@@ -1,0 +1,354 @@
+"""Adaptive routing at one broker: what arrives becomes duties, and duties become copies in lanes or wait.
+
+``adaptive_routing`` decides; here its decisions are carried out. A copy that finds a rerouted copy of the same
+publication waiting for its link is merged with it. A rerouted copy whose lane is full leaves in static parts over plain
+lanes. What can go nowhere waits in the waiting room and is routed again when a way may have opened.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from octopia.broker import losses
+from octopia.broker.adaptive_routing import (
+    Arrival,
+    Audience,
+    Directions,
+    Dispatch,
+    from_waiting_room,
+    over_alink,
+    over_ilink,
+    route_adaptively,
+    taken_back,
+)
+from octopia.broker.congestion import work_of
+from octopia.broker.rerouting import duties_taken_back, merged, static_parts
+from octopia.broker.state import State
+from octopia.broker.statuses import ALL_FREE, AlinkStatus, Status, make_status
+from octopia.broker.tables import CltEntry
+from octopia.broker.waiting_room import Place, Waiting
+from octopia.errors import ProtocolViolation
+from octopia.ids import BrokerId, LinkKind
+from octopia.protocol import Cause, ClusterIndexVector
+from octopia.protocol.duties import Duties, Lane, Origin, clusters_of, lane_of
+from octopia.protocol.messages import Detour, LinkStatuses, Publish
+from octopia.settings import Algorithm
+
+Outgoing: TypeAlias = tuple[BrokerId, Publish, Duties | None]
+"""A copy of a publication, the link that it is for, and under adaptive routing its duties."""
+
+
+def is_adaptive(state: State) -> bool:
+    """Return whether a broker routes adaptively."""
+    return state.settings.routing.algorithm is Algorithm.ADAPTIVE
+
+
+class View:
+    """The read-only view of a broker for adaptive routing."""
+
+    __slots__ = ("_alinks", "_state", "_usual_at_ms", "_usual_ms", "broker", "clusters", "primary_regions")
+
+    def __init__(self, state: State):
+        neighbourhood = state.neighbourhood
+        self._state = state
+        self.broker = neighbourhood.broker
+        self.clusters = neighbourhood.clusters
+        self._alinks = {each.region: each for each in neighbourhood.primary_neighbours}
+        self.primary_regions = tuple(sorted(self._alinks))
+        self._usual_ms: float | None = None
+        self._usual_at_ms = -1.0
+
+    @property
+    def copy_work(self) -> float:
+        """The work of one copy on a usual link."""
+        return 1.0 if self._usual() is None else self._usual() or 1.0
+
+    def alink(self, region: str) -> BrokerId:
+        """Return the primary neighbour in ``region``."""
+        return self._alinks[region]
+
+    def ilink(self, cluster: int) -> BrokerId:
+        """Return the secondary neighbour in ``cluster``."""
+        return self._state.neighbourhood.secondary_neighbour(cluster)
+
+    def is_up(self, link: BrokerId) -> bool:
+        """Return whether the link to a neighbour is up."""
+        return link not in self._state.down
+
+    def congested(self, link: BrokerId) -> bool:
+        """Return whether the link to a neighbour is congested or down."""
+        return self._state.queues[link].congested(self._state.now_ms)
+
+    def work(self, link: BrokerId) -> float:
+        """Return the work that waits for the link to a neighbour."""
+        return work_of(self._state.queues[link].load(self._state.now_ms), self._usual())
+
+    def told(self, cluster: int, region: str) -> AlinkStatus:
+        """Return the last reported status of the aLink to ``region`` at the broker of ``cluster`` in this region."""
+        return self._state.statuses.told(cluster, region)
+
+    def linked(self, cluster: int, other: int) -> bool:
+        """Return whether the broker of ``cluster`` has, as last reported, an iLink to that of ``other``."""
+        return self._state.statuses.linked(cluster, other)
+
+    def _usual(self) -> float | None:
+        """Return the time that a copy usually takes here: the median, which one slow link does not spoil."""
+        now_ms = self._state.now_ms
+        if self._usual_at_ms != now_ms:
+            paces = [queue.pace.copy_ms(now_ms) for queue in self._state.queues.values()]
+            known = [each for each in paces if each is not None]
+            self._usual_ms = statistics.median(known) if known else None
+            self._usual_at_ms = now_ms
+        return self._usual_ms
+
+
+# Copies.
+
+
+def arrival_of(state: State, sender: BrokerId, publication: Publish) -> Arrival:
+    """Return what a copy from a neighbour owes here."""
+    civ, detour = publication.publication_civ, publication.detour
+    enter = 1 << state.cluster if civ is None else civ.bits
+    if sender.cluster == state.cluster:
+        return over_alink(sender, enter)
+    if detour is None:
+        return over_ilink(sender, Duties(enter, (), Origin.HOST, 1))
+    return over_ilink(sender, Duties(enter, detour.cross, detour.origin, detour.ilinks))
+
+
+def check_detour(state: State, sender: BrokerId, publication: Publish, detour: Detour) -> None:
+    """Raise ProtocolViolation for a header that this broker cannot have been sent."""
+    duties = arrival_of(state, sender, publication).duties
+    regions = {each.region for each in state.neighbourhood.primary_neighbours}
+    is_alink = sender.cluster == state.cluster
+    problem = ""
+    if not is_adaptive(state):
+        problem = "routing is not adaptive here"
+    elif is_alink and detour != Detour(detour.lane):
+        problem = "over an aLink it has nothing but clusters to enter"
+    elif duties.clusters >> state.neighbourhood.clusters:
+        problem = "it names an unknown cluster"
+    elif not duties:
+        problem = "it owes nothing"
+    elif not regions.issuperset(region for region, _ in duties.cross):
+        problem = "it is to cross to a region that is no neighbour"
+    elif isinstance(duties.origin, str) and (duties.origin not in regions or duties.origin in dict(duties.cross)):
+        problem = "it cannot have come from there"
+    elif duties.origin is not Origin.LOCAL and any(bits & duties.enter for _, bits in duties.cross):
+        problem = "it owes a cluster twice"
+    elif detour.lane is not lane_of(duties, state.cluster):
+        problem = "it is in the wrong lane"
+    if problem:
+        raise ProtocolViolation(f"{publication.id} came from {sender} with {detour}: {problem}")
+
+
+def copies_of(state: State, publication: Publish, dispatches: Sequence[Dispatch]) -> list[Outgoing]:
+    """Return the copies of a decision, each with the header for its next hop."""
+    if publication.hop >= state.settings.hop_limit:
+        state.counters.beyond_hop_bound += 1
+    plain = msgspec.structs.replace(publication, publication_civ=None, detour=None, hop=publication.hop + 1)
+    return [(each.link, _header(state, plain, each), each.duties) for each in dispatches]
+
+
+def _header(state: State, plain: Publish, dispatch: Dispatch) -> Publish:
+    """Return a copy with its header; that of a plain copy, which has nothing to say, is empty."""
+    link, duties = dispatch.link, dispatch.duties
+    is_own = duties.enter == 1 << link.cluster
+    if link.cluster == state.cluster:
+        if is_own:
+            return plain
+        detour = Detour(lane_of(duties, link.cluster))
+    elif is_own and not duties.cross and duties.origin is Origin.HOST and duties.ilinks == 1:
+        return plain
+    else:
+        detour = Detour(lane_of(duties, link.cluster), duties.ilinks, duties.origin, duties.cross)
+    civ = None if is_own else ClusterIndexVector(duties.enter, state.neighbourhood.clusters)
+    return msgspec.structs.replace(plain, publication_civ=civ, detour=detour)
+
+
+def join(state: State, link: BrokerId, copy: Publish, duties: Duties) -> bool:
+    """Merge a copy with a rerouted one of the same publication that waits for the same link, if there is one."""
+    queue, new = state.queues[link], Dispatch(link, duties)
+    for waiting in queue.rerouted(copy.id):
+        both = merged(Dispatch(link, waiting), new)
+        if both is not None:
+            plain = msgspec.structs.replace(copy, publication_civ=None, detour=None)
+            queue.replace(copy.id, waiting, _header(state, plain, both), both.duties)
+            return True
+    return False
+
+
+def joined(state: State, link: BrokerId, copy: Publish, one: Duties, other: Duties) -> tuple[Publish, Duties]:
+    """Return one copy for two static parts of one publication on one link: they have the same origin and cluster."""
+    both = one.union(other)
+    plain = msgspec.structs.replace(copy, publication_civ=None, detour=None)
+    return _header(state, plain, Dispatch(link, both)), both
+
+
+def fall_back(state: State, link: BrokerId, copy: Publish, duties: Duties) -> list[Outgoing]:
+    """Return the static parts of a rerouted copy whose lane is full; the rest goes to the waiting room."""
+    publication = _not_sent(copy)
+    parts, rest = static_parts(Dispatch(link, duties), View(state))
+    if rest:
+        wait(state, publication, rest, refused_by=(link, Lane.REROUTED))
+    return copies_of(state, publication, parts)
+
+
+def _not_sent(copy: Publish) -> Publish:
+    """Return the publication of a copy that did not make its next hop."""
+    return msgspec.structs.replace(copy, publication_civ=None, detour=None, hop=copy.hop - 1)
+
+
+def audience_of(state: State, advertisements: Sequence[CltEntry]) -> Audience:
+    """Return the clusters that want what these advertisements promise."""
+    targets = 0
+    for entry in advertisements:
+        targets |= entry.routing_civ.bits
+    targets &= ~(1 << state.cluster)
+    everything = Directions(
+        here=True, regions=tuple(sorted(each.region for each in state.neighbourhood.primary_neighbours))
+    )
+    return Audience(targets, dict.fromkeys(clusters_of(targets), everything), {})
+
+
+def interested(state: State, links: Sequence[BrokerId]) -> Sequence[BrokerId]:
+    """Return the primary neighbours that want a publication, or may want it."""
+    return links
+
+
+# Copies without an input: taken back from a link, or from the waiting room.
+
+
+def wait(
+    state: State,
+    publication: Publish,
+    duties: Duties,
+    *,
+    refused_by: Place | None = None,
+    since_ms: float | None = None,
+) -> None:
+    """Let duties wait for a way."""
+    state.room.put(Waiting(publication, duties, state.now_ms if since_ms is None else since_ms, refused_by))
+
+
+def take_back(state: State, link: BrokerId, copy: Publish, duties: Duties) -> None:
+    """Route a copy again that was for a link and did not leave over it."""
+    arrival = taken_back(duties_taken_back(Dispatch(link, duties), state.id))
+    _route_again(state, _not_sent(copy), arrival, state.now_ms)
+
+
+def take_back_unsent(state: State, link: BrokerId, copy: Publish) -> None:
+    """Route a copy again that had left its queue and was not written: its header tells its duties."""
+    if copy.ordered:
+        state.forward(link, copy, copy.traffic_class)
+        return
+    civ, detour = copy.publication_civ, copy.detour
+    enter = 1 << link.cluster if civ is None else civ.bits
+    if detour is None or link.cluster == state.cluster:
+        duties = Duties(enter, (), Origin.HOST, int(link.cluster != state.cluster))
+    else:
+        duties = Duties(enter, detour.cross, detour.origin, detour.ilinks)
+    take_back(state, link, copy, duties)
+
+
+def retry_all(state: State) -> None:
+    """Route everything again that waits: a link has come up, here or as told."""
+    for each in state.room.take_all():
+        _route_again(state, each.publication, from_waiting_room(each.duties), each.since_ms)
+
+
+def retry_refused(state: State, by: Callable[[Place], bool]) -> None:
+    """Route again what certain lanes refused; its iLinks still count, or it could go back and forth for ever."""
+    for each in state.room.take_refused(by):
+        _route_again(state, each.publication, taken_back(each.duties), each.since_ms)
+
+
+def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms: float) -> None:
+    decision = route_adaptively(arrival, (), View(state))
+    for each in decision.waiting:
+        wait(state, publication, each, since_ms=since_ms)
+    copies = copies_of(state, publication, decision.dispatches)
+    while copies:
+        link, copy, duties = copies.pop(0)
+        assert duties is not None
+        place = (link, copy.traffic_class)
+        if join(state, link, copy, duties):
+            continue
+        if place not in state.blocked and state.queues[link].has_room(copy.traffic_class):
+            state.forward(link, copy, copy.traffic_class, duties)
+        elif copy.traffic_class == Lane.REROUTED:
+            copies += fall_back(state, link, copy, duties)
+        else:
+            rest = duties_taken_back(Dispatch(link, duties), state.id)
+            wait(state, publication, rest, refused_by=place, since_ms=since_ms)
+
+
+# Limits (D10).
+
+
+def enforce(state: State) -> None:
+    """Drop what has waited too long in the waiting room, and the oldest of too much."""
+    settings = state.settings
+    for each in state.room.take_beyond(settings.down_limit_bytes, state.now_ms - settings.down_limit_ms):
+        state.count_loss(Cause.LINK_DOWN, 1, None)
+        state.trace_drop(each.publication, None, 1, "no way to its subscribers opened in time")
+        losses.follow_duties(state, Cause.LINK_DOWN, each.duties)
+
+
+def next_deadline_ms(state: State) -> float | None:
+    """Return when a copy has waited too long, or when the statuses of links have to be told again."""
+    oldest_ms, routing = state.room.oldest_ms, state.settings.routing
+    due = [] if oldest_ms is None else [oldest_ms + state.settings.down_limit_ms]
+    if state.status_sender.told != ALL_FREE:
+        due.append((state.now_ms // routing.window_ms + 1) * routing.window_ms)
+    return min(due, default=None)
+
+
+# Statuses.
+
+
+def tell_statuses(state: State) -> None:
+    """Tell the other brokers of this region about congested and dead links, once per window or at once."""
+    window = int(state.now_ms // state.settings.routing.window_ms)
+    sender = state.status_sender
+    if window == sender.window and not state.links_changed:
+        return
+    state.links_changed = False
+    due = sender.due(_status(state), window)
+    if due is not None:
+        for secondary in state.neighbourhood.secondary_neighbours:
+            _tell(state, secondary, due)
+
+
+def greet(state: State, secondary: BrokerId) -> None:
+    """Begin with a secondary neighbour whose iLink came up: neither end remembers what the other has told."""
+    state.statuses.forget(secondary.cluster)
+    told = state.status_sender.for_new_ilink()
+    if told is not None:
+        _tell(state, secondary, told)
+
+
+def on_statuses(state: State, sender: BrokerId, message: LinkStatuses) -> None:
+    """Store the statuses of a secondary neighbour's links; one that came up may be a way."""
+    status = Status(message.congested, message.down_alinks, message.down_ilinks)
+    if state.statuses.store(sender.cluster, status) and len(state.room):
+        retry_all(state)
+
+
+def _tell(state: State, secondary: BrokerId, status: Status) -> None:
+    if secondary not in state.down:
+        state.send(secondary, LinkStatuses(status.congested, status.down_alinks, status.down_ilinks))
+
+
+def _status(state: State) -> Status:
+    view, works = View(state), dict[str, float]()
+    for link in state.neighbourhood.primary_neighbours:
+        if link not in state.down and view.congested(link):
+            works[link.region] = view.work(link)
+    down = [link for link in state.down if state.kind_of(link) is LinkKind.ALINK]
+    down_ilinks = sum(1 << link.cluster for link in state.down if state.kind_of(link) is LinkKind.ILINK)
+    return make_status(works, tuple(link.region for link in down), down_ilinks)
