@@ -166,7 +166,7 @@ def _header(state: State, plain: Publish, dispatch: Dispatch) -> Publish:
         return plain
     else:
         detour = Detour(lane_of(duties, link.cluster), duties.ilinks, duties.origin, duties.cross)
-    civ = None if is_own else ClusterIndexVector(duties.enter, state.neighbourhood.clusters)
+    civ = None if is_own and not duties.cross else ClusterIndexVector(duties.enter, state.neighbourhood.clusters)
     return msgspec.structs.replace(plain, publication_civ=civ, detour=detour)
 
 

@@ -87,8 +87,17 @@ class Run:
         algorithm = self.scenario.routing.algorithm
         # TID-dynamic does not guarantee every delivery; its losses and duplicates are counted.
         deliveries = self.ledger.complaints(self.recorder, may_miss=algorithm is Algorithm.TID_DYNAMIC)
-        journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
-        return [*deliveries, *journeys]
+        return [*deliveries, *self._journey_complaints()]
+
+    def _journey_complaints(self) -> list[str]:
+        algorithm = self.scenario.routing.algorithm
+        if algorithm.is_tid:
+            return []
+        if algorithm is Algorithm.ADAPTIVE:
+            # Copies relay over brokers, and parts of a cluster are entered at several places.
+            over = sum(each.beyond_hop_bound for each in self.world.counters())
+            return [f"{over} copies made more hops than adaptive routing needs"] if over else []
+        return list(journey_complaints(self.recorder.hops, self.world.scot))
 
     def _tables(self, broker: BrokerId) -> dict[str, int]:
         """Return the sizes of a broker's tables, 0 for a broker that is down."""
