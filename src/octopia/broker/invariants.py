@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from octopia.broker import adapting
+from octopia.broker.adaptive_routing import Dispatch
 from octopia.broker.common import CommonState, Subscriber, Task
+from octopia.broker.rerouting import duties_taken_back
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
 from octopia.errors import InvariantBroken
-from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, SubscriptionId
+from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
+from octopia.protocol.duties import Duties, lane_of
 from octopia.protocol.messages import Publish
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ def violations(state: State) -> Iterator[str]:
     yield from _queue_violations(state)
     yield from _confirmation_violations(state)
     yield from _placement_violations(state)
+    yield from _duty_violations(state)
 
 
 def _clt_violations(state: State) -> Iterator[str]:
@@ -121,7 +126,7 @@ def _queue_violations(state: State) -> Iterator[str]:
         if queue.is_down != (peer in state.down):
             yield f"the queue to {peer} and the list of links that are down do not agree"
         for message in queue.waiting():
-            if isinstance(message, Publish):
+            if isinstance(message, Publish) and not adapting.is_adaptive(state):
                 yield from _publication_violations(state, peer, message)
 
 
@@ -135,6 +140,31 @@ def _publication_violations(state: State, peer: BrokerId, message: Publish) -> I
         yield f"{message.id} waits for {peer} with an empty CIV, expected none"
     if state.cluster in carried or (state.kind_of(peer) is LinkKind.ILINK and peer.cluster in carried):
         yield f"{message.id} waits for {peer} with {carried}, which names a cluster that it reaches anyway"
+
+
+def _duty_violations(state: State) -> Iterator[str]:
+    """Check the duties that wait here: none twice, none for a link that is down, none back to where it came from."""
+    owed: dict[PublicationId, list[Duties]] = {}
+    for link, queue in state.queues.items():
+        for copy, duties in queue.with_duties():
+            owed.setdefault(copy.id, []).append(duties_taken_back(Dispatch(link, duties), state.id))
+            if link in state.down:
+                yield f"{copy.id} waits for {link}, which is down"
+            if link.region == duties.origin or duties.origin in dict(duties.cross):
+                yield f"{copy.id} waits for {link} and would go back to {duties.origin}"
+            if copy.traffic_class != lane_of(duties, link.cluster):
+                yield f"{copy.id} waits for {link} in lane {copy.traffic_class} with {duties}"
+    for known in state.inputs.values():
+        for (link, _), (copy, waiting) in known.placing.items():
+            if waiting is not None:
+                owed.setdefault(copy.id, []).append(duties_taken_back(Dispatch(link, waiting), state.id))
+    for each in state.room:
+        owed.setdefault(each.publication.id, []).append(each.duties)
+    regions = sorted(each.region for each in state.neighbourhood.primary_neighbours)
+    for publication, parts in owed.items():
+        pieces = [piece for duties in parts for piece in duties.pieces(regions)]
+        if len(set(pieces)) < len(pieces):
+            yield f"{publication} is owed twice: {parts}"
 
 
 def _confirmation_violations(state: State) -> Iterator[str]:

@@ -246,6 +246,10 @@ class OutputQueue:
         entry = next(each for each in self._rerouted[publication] if each.duties is before)
         entry.message, entry.duties = message, duties
 
+    def with_duties(self) -> list[tuple[Copy, Duties]]:
+        """Return the publications that wait with their duties."""
+        return [(each.message, each.duties) for each in self._entries() if each.duties is not None]
+
     def take_out(self) -> list[tuple[Copy, Duties]]:
         """Remove and return all publications with duties, oldest first; they did not leave over the link."""
         found = sorted((each for each in self._entries() if each.duties is not None), key=lambda each: each.order)
