@@ -26,9 +26,10 @@ from octopia.broker.adaptive_routing import (
     taken_back,
 )
 from octopia.broker.congestion import work_of
+from octopia.broker.interface import Verdict
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
-from octopia.broker.statuses import ALL_FREE, AlinkStatus, Status, make_status
+from octopia.broker.statuses import AlinkStatus, Status, make_status
 from octopia.broker.tables import CltEntry
 from octopia.broker.waiting_room import Place, Waiting
 from octopia.errors import ProtocolViolation
@@ -303,9 +304,15 @@ def next_deadline_ms(state: State) -> float | None:
     """Return when a copy has waited too long, or when the statuses of links have to be told again."""
     oldest_ms, routing = state.room.oldest_ms, state.settings.routing
     due = [] if oldest_ms is None else [oldest_ms + state.settings.down_limit_ms]
-    if state.status_sender.told != ALL_FREE:
+    if any(_may_change(state, region) for region, _ in state.status_sender.told.congested):
         due.append((state.now_ms // routing.window_ms + 1) * routing.window_ms)
     return min(due, default=None)
+
+
+def _may_change(state: State, region: str) -> bool:
+    """Return whether time alone may change the status of an aLink that was told to be congested."""
+    queue = state.queues[BrokerId(region, state.cluster)]
+    return queue.verdict is Verdict.AUTO and not queue.is_down
 
 
 # Statuses.

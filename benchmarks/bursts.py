@@ -1,0 +1,145 @@
+"""Measure bursts under every routing algorithm in virtual time: delays, the time until queues are empty, and messages.
+
+One publisher of the overlay S_e publishes faster than its links can carry, while others publish at a low rate. Every
+link carries one copy at a time and takes 3 ms for it. Every publication must arrive exactly once at every subscriber,
+or the benchmark fails. The fluid bound is the best that any routing could do: all links of the host broker, and all
+tree edges that leave its region, share the load evenly and are never idle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+import statistics
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from octopia.content import Publication, parse_filter
+from octopia.ids import BrokerId
+from octopia.overlay import overlay_from_text
+from octopia.scenario import AdvertiseItem, ClientSpec, Event, Item, LinkChange, PublishItem, Scenario, SubscribeItem
+from octopia.settings import Algorithm, RoutingSettings
+from octopia.simulator.profiles import Profile
+from octopia.simulator.run import Run, run_scenario
+
+COPY_MS = 3.0
+ONE_SERVER = Profile("one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS)
+ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.ADAPTIVE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Burst:
+    """A burst at a host broker: its length and rate, and the rate of all other publications together."""
+
+    host: str
+    seed: int
+    publications: int = 5_000
+    per_second: float = 5_000 / 3
+    background_per_second: float = 200.0
+    subscribers: int = 10
+
+    @property
+    def lasts_s(self) -> float:
+        """The length of the burst."""
+        return self.publications / self.per_second
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """The results of one run: delays of the burst in seconds, when its last delivery came, and messages by kind."""
+
+    mean_s: float
+    p99_s: float
+    drain_s: float
+    publications: int
+    statuses: int
+
+
+def scenario_of(burst: Burst, links: Sequence[LinkChange] = ()) -> Scenario:
+    """Return the scenario of a burst."""
+    chance = random.Random(burst.seed)
+    overlay = overlay_from_text("paper:se", None)
+    brokers = list(overlay.scot.brokers)
+    clients = [_publisher("P", BrokerId.parse(burst.host), 0)]
+    clients += [_subscriber(f"S{each}", broker, 0) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))]
+    others = chance.sample(brokers, 10)
+    clients += [_publisher(f"Q{each}", broker, 1) for each, broker in enumerate(others)]
+    clients += [_subscriber(f"T{each}", broker, 1) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))]
+    events = [Event(_publish("P", 0, burst.publications, 1000.0 / burst.per_second), at_ms=500.0)]
+    if burst.background_per_second:
+        every_ms = 1000.0 * len(others) / burst.background_per_second
+        count = round((burst.lasts_s + 10.0) * 1000.0 / every_ms)
+        for each in range(len(others)):
+            events.append(Event(_publish(f"Q{each}", 1, count, every_ms), at_ms=every_ms * each / len(others)))
+    return Scenario("burst", overlay, RoutingSettings(), tuple(clients), tuple(links), tuple(events))
+
+
+def _publisher(name: str, broker: BrokerId, topic: int) -> ClientSpec:
+    text = f"topic = {topic}"
+    return ClientSpec(name, broker, (AdvertiseItem(name, f"{name}/0", text, parse_filter(text)),))
+
+
+def _subscriber(name: str, broker: BrokerId, topic: int) -> ClientSpec:
+    text = f"topic = {topic}"
+    return ClientSpec(name, broker, (SubscribeItem(name, f"{name}/0", text, parse_filter(text)),))
+
+
+def _publish(client: str, topic: int, count: int, every_ms: float) -> Item:
+    return PublishItem(client, Publication({"topic": topic}), count, every_ms)
+
+
+def measure(burst: Burst, algorithm: Algorithm, links: Sequence[LinkChange] = ()) -> Figures:
+    """Run a burst, check every delivery, and return its figures."""
+    run = run_scenario(scenario_of(burst, links).with_algorithm(algorithm), profile=ONE_SERVER)
+    complaints = run.complaints()
+    if complaints:
+        raise SystemExit(f"WRONG: under {algorithm} routing {complaints[0]} ({len(complaints)} complaints)")
+    return figures_of(run, burst)
+
+
+def figures_of(run: Run, burst: Burst) -> Figures:
+    """Return the figures of a run."""
+    delays = sorted(each.delay_ms / 1000.0 for each in run.recorder.deliveries if each.client.startswith("S"))
+    if len(delays) != burst.publications * burst.subscribers:
+        raise SystemExit(f"WRONG: expected {burst.publications * burst.subscribers} deliveries, got {len(delays)}")
+    last = {each.publication: 0.0 for each in run.recorder.deliveries if each.client.startswith("S")}
+    order = {number: index for index, number in enumerate(sorted(last))}
+    ends = [
+        order[each.publication] / burst.per_second + each.delay_ms / 1000.0
+        for each in run.recorder.deliveries
+        if each.client.startswith("S")
+    ]
+    messages = run.messages()
+    drain_s = max(ends)
+    return Figures(
+        statistics.fmean(delays),
+        delays[int(0.99 * len(delays))],
+        drain_s,
+        messages["publication"],
+        messages.get("status", 0),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the bursts, and print a table per host."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", default="A.0,G.0", help="an edge and an inner broker, by default")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--publications", type=int, default=5_000)
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    wanted = parser.parse_args(arguments)
+    screen = Console()
+    for host in wanted.hosts.split(","):
+        table = Table("algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses", title=f"burst at {host}")
+        for algorithm in map(Algorithm, wanted.algorithms.split(",")):
+            found = [measure(Burst(host, seed, wanted.publications), algorithm) for seed in range(1, wanted.seeds + 1)]
+            means = [statistics.fmean(getattr(each, name) for each in found) for name in Figures.__slots__]
+            table.add_row(algorithm, *(f"{each:,.2f}" for each in means[:3]), *(f"{each:,.0f}" for each in means[3:]))
+        screen.print(table)
+
+
+if __name__ == "__main__":
+    main()
