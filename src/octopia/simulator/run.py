@@ -90,9 +90,7 @@ class Run:
         algorithm = self.scenario.routing.algorithm
         # TID-dynamic does not guarantee every delivery; its losses and duplicates are counted.
         deliveries = self.ledger.complaints(self.recorder, may_miss=algorithm is Algorithm.TID_DYNAMIC)
-        # Under adaptive routing, a cluster may be entered at several places, and a broker may get several copies.
-        has_one_way = algorithm in (Algorithm.STATIC, Algorithm.DYNAMIC)
-        journeys = journey_complaints(self.recorder.hops, self.world.scot) if has_one_way else []
+        journeys = [] if algorithm.is_tid else journey_complaints(self.recorder.hops, self.world.scot)
         return [*deliveries, *journeys]
 
     def _hops(self) -> list[dict[str, Any]]:
