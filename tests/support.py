@@ -235,8 +235,8 @@ def run_text(text: str, **options: Any) -> Run:
 
 
 def hop_text(hop: Hop) -> str:
-    """Write a hop as the worked examples do: ``b.3>b.1[0001]``."""
-    return f"{hop.sender}>{hop.receiver}" + (f"[{hop.civ}]" if hop.civ else "")
+    """Write a hop as the worked examples do: ``b.3>b.1[0001]``, or ``b.3>b.1[0000 c:1010]``."""
+    return str(hop)
 
 
 def hops_of(run: Run, publication: int) -> list[str]:

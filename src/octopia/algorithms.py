@@ -13,8 +13,16 @@ from octopia.tid.core import TidBroker
 
 
 def hop_limit_of(scot: Scot, algorithm: Algorithm) -> int:
-    """Return the largest legitimate hop count: the overlay's bound, or the longest tree that a flood can build."""
-    return len(scot.brokers) if algorithm.is_tid else scot.hop_bound
+    """Return the largest legitimate hop count of an algorithm.
+
+    For TID-based routing it is the longest tree that a flood can build. Under adaptive routing, a copy crosses at most
+    2k + 1 iLinks in each region, and the links between regions.
+    """
+    if algorithm.is_tid:
+        return len(scot.brokers)
+    if algorithm is Algorithm.ADAPTIVE:
+        return (2 * scot.clusters + 1) * (scot.diameter + 1) + scot.diameter
+    return scot.hop_bound
 
 
 def make_broker(

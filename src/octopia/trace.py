@@ -34,6 +34,7 @@ class Row(msgspec.Struct, kw_only=True):
     ``publication`` is the number of the publication in its run, from 0. ``hop`` is the number of links between brokers
     crossed so far. ``value`` is the ratio (1 + Qin) / (1 + Qout) of a closed window, or the size of the table that
     ``kind`` names. In a ``send`` row without a peer, it is a number of messages: large runs have totals only.
+    ``carries`` has the clusters that a copy carries over tree edges under adaptive routing, such as ``a:0001 c:1010``.
     """
 
     run_id: str
@@ -55,9 +56,12 @@ class Row(msgspec.Struct, kw_only=True):
     match_us: float | None = None
     select_us: float | None = None
     value: float | None = None
+    carries: str | None = None
 
 
 COLUMNS = Row.__struct_fields__
+LATER_COLUMNS = ("carries",)
+"""The columns that traces of earlier versions do not have."""
 
 
 class Deliveries(msgspec.Struct, kw_only=True):

@@ -3,6 +3,7 @@
 import pytest
 from real_data import real_data
 
+from octopia.experiments.paper.names import ALGORITHMS
 from octopia.pipeline.jobs import Market, find_truth, make_workload, run_audit, run_sweep
 from octopia.pipeline.spec import WorkloadSpec
 from octopia.settings import Algorithm
@@ -35,7 +36,7 @@ def test_all_of_the_real_data_from_bars_to_audit(workspace):
     assert made.selectivity.of_publications == pytest.approx(0.02, rel=0.1)
     real = workspace.storage.absolute("real")
     assert find_truth(workspace, "real") == pytest.approx(0.02 * 619_017 * 200, rel=0.1)
-    runs = [RunSpec(workload=real, algorithm=each, first=2000).named() for each in Algorithm]
+    runs = [RunSpec(workload=real, algorithm=each, first=2000).named() for each in ALGORITHMS]
     outcomes, _ = run_sweep(workspace, runs, "real-runs")
     assert [each.error for each in outcomes] == [""] * 4
     for summary in run_audit(workspace, "real-runs", "real"):

@@ -5,10 +5,11 @@ import msgspec
 import pytest
 
 from octopia.errors import InvalidFile, UsageError
+from octopia.experiments.paper.names import ALGORITHMS
 from octopia.pipeline import sweep as sweeping
 from octopia.pipeline.jobs import run_audit, run_sweep
 from octopia.pipeline.sweep import pending, play_apart
-from octopia.settings import Algorithm
+from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.run import run_scenario
 from octopia.workloads.runs import RunSpec, read_runs
 from octopia.workloads.simulated_run import DRAFT, finished_run, play_into, play_run, scenario_of
@@ -20,7 +21,7 @@ def specs(workload: str, *algorithms: Algorithm, **more) -> list[RunSpec]:
 
 
 def test_a_sweep_runs_all_and_the_audit_finds_nothing_wrong(workspace, small_workload):
-    runs = specs(small_workload, *Algorithm) + specs(small_workload, Algorithm.DYNAMIC, first=100)
+    runs = specs(small_workload, *ALGORITHMS) + specs(small_workload, Algorithm.DYNAMIC, first=100)
     outcomes, before = run_sweep(workspace, runs, "all-algorithms")
     assert before == 0
     assert [each.error for each in outcomes] == [""] * 5
@@ -137,9 +138,26 @@ def test_runs_of_a_csv_file_are_its_rows(tmp_path):
     assert (two.workload, two.algorithm, two.tau) == ("/v", Algorithm.DYNAMIC, 10.0)
 
 
+def test_the_times_of_adaptive_routing_are_part_of_a_run(tmp_path):
+    (tmp_path / "runs.toml").write_text('workload = "w"\nalgorithm = "adaptive"\nwait_ms = [50, 20]\nhold_ms = 0\n')
+    usual, short = read_runs(tmp_path / "runs.toml")
+    assert short.routing == RoutingSettings(Algorithm.ADAPTIVE, wait_ms=20.0, hold_ms=0.0)
+    assert usual.run_id != short.run_id
+    assert {key: short.fields().get(key) for key in ("wait_ms", "hold_ms", "probe_ms")} == {
+        "wait_ms": 20.0,
+        "hold_ms": 0.0,
+        "probe_ms": None,
+    }
+
+
+def test_runs_without_these_times_keep_their_ids():
+    assert RunSpec(workload="w").named().run_id == "w-dynamic-0-39a74bc0"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
+        ("runs.toml", 'workload = "w"\nprobe_ms = 0\n', "probe_ms above 0"),
         ("runs.toml", 'workload = "w"\nalgoritm = "static"\n', "algoritm"),
         ("runs.toml", 'algorithm = "static"\n', "workload"),
         ("runs.toml", 'workload = "w"\nalgorithm = "fast"\n', "fast"),

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from trace_frames import fact, table
@@ -14,7 +15,7 @@ from octopia.errors import InvalidData
 from octopia.pipeline.schemas import TRACE
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.traces import read_traces
-from octopia.trace import JsonLines, Parquet, Row, TraceSink
+from octopia.trace import LATER_COLUMNS, JsonLines, Parquet, Row, TraceSink
 
 ROWS = [
     fact("deliver", 3.0, publication=7, subscription="s/0", hop=1, published_ms=0.5),
@@ -96,6 +97,20 @@ def test_a_finished_run_without_a_trace_is_an_error_and_not_left_out(
     shutil.copytree(storage.path("sweep/traces"), tmp_path / "traces")
     (tmp_path / "traces/b/trace.parquet").unlink()
     assert "traces/b/trace.parquet" in complaint(spark, Storage(str(tmp_path)), ".")
+
+
+def test_a_trace_of_an_earlier_version_is_read(spark: SparkSession, storage: Storage, tmp_path: Path):
+    for folder in ("lines", "sweep/traces/old", "sweep/traces/new"):
+        (tmp_path / folder).mkdir(parents=True)
+    table_then = pq.read_table(storage.path("run/trace.parquet")).drop_columns(list(LATER_COLUMNS))
+    pq.write_table(table_then, tmp_path / "sweep/traces/old/trace.parquet")
+    lines = "".join(json.dumps(row) + "\n" for row in table_then.to_pylist())
+    (tmp_path / "lines/trace.jsonl").write_text(lines)
+    shutil.copy(storage.path("run/trace.parquet"), tmp_path / "sweep/traces/new/trace.parquet")
+    now = table(read_traces(spark, storage, "run"))
+    old = Storage(str(tmp_path))
+    assert table(read_traces(spark, old, "lines")) == table(read_traces(spark, old, "sweep/traces/old")) == now
+    assert read_traces(spark, old, "sweep").count() == 2 * len(now)
 
 
 def test_missing_columns_are_named(spark: SparkSession, tmp_path: Path):

@@ -24,13 +24,15 @@ from octopia.protocol import (
     WireItem,
 )
 from octopia.protocol import messages as m
+from octopia.protocol.duties import Lane, Origin, crossings
 from octopia.protocol.registry import REGISTRY
 from octopia.tid import messages as tid
 
 numbers = st.one_of(st.integers(0, 200), st.integers(0, 2**64 - 1))
 times = st.one_of(st.just(0.0), st.floats(0.0, 1e18, allow_nan=False))
 flags = st.booleans()
-brokers = st.builds(BrokerId, st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,9}", fullmatch=True), st.integers(0, 63))
+regions = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,9}", fullmatch=True)
+brokers = st.builds(BrokerId, regions, st.integers(0, 63))
 advertisement_ids = st.builds(AdvertisementId, brokers, numbers, numbers)
 subscription_ids = st.builds(SubscriptionId, brokers, numbers, numbers)
 publication_ids = st.builds(PublicationId, brokers, numbers, numbers)
@@ -55,6 +57,13 @@ publications = st.builds(
     st.binary(max_size=20),
 )
 hops = st.integers(0, 2**32 - 1)
+detours = st.builds(
+    m.Detour,
+    st.sampled_from(Lane),
+    st.integers(0, 255),
+    st.sampled_from(Origin) | regions,
+    st.dictionaries(regions, numbers.filter(bool), max_size=3).map(crossings),
+)
 ads, subs = some(advertisement_ids), some(subscription_ids)
 filters = disjunctions()
 
@@ -87,7 +96,15 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     m.Lost: st.builds(m.Lost, numbers),
     m.Gap: st.builds(m.Gap, st.sampled_from(Cause), numbers),
     m.GapNotice: st.builds(m.GapNotice, st.sampled_from(Cause), numbers, numbers),
-    m.Publish: st.builds(m.Publish, publication_ids, publications, st.none() | civs(), hops, times),
+    m.LinkStatuses: st.builds(
+        m.LinkStatuses,
+        st.dictionaries(regions, times, max_size=3).map(lambda works: tuple(sorted(works.items()))),
+        st.sets(regions, max_size=3).map(lambda down: tuple(sorted(down))),
+        numbers,
+    ),
+    m.Publish: st.builds(
+        m.Publish, publication_ids, publications, st.none() | civs(), hops, times, st.none() | detours, flags
+    ),
     m.PublishRequest: st.builds(m.PublishRequest, numbers, publications, times),
     m.Deliver: st.builds(
         m.Deliver, publication_ids, publications, st.lists(numbers, min_size=1, max_size=3).map(tuple), hops, times

@@ -61,6 +61,11 @@ class TestKeys:
         assert scenario.routing == RoutingSettings(Algorithm.STATIC, 3.0, 7.5, confirmations=False)
         assert scenario.simulator == SimulatorSettings("paper", 9)
 
+    def test_the_times_of_adaptive_routing(self):
+        text = OVERLAY + "[overlay.routing]\nwait_ms = 20\nprobe_ms = 900\n"
+        scenario = scenario_from(text + '[routing]\nalgorithm = "adaptive"\nhold_ms = 0\nprobe_ms = 1.5\n')
+        assert scenario.routing == RoutingSettings(Algorithm.ADAPTIVE, wait_ms=20.0, hold_ms=0.0, probe_ms=1.5)
+
     def test_everything_about_links_that_fail(self):
         scenario = scenario_from(
             OVERLAY + '[simulator]\nlinks = "session"\ndrop = 0.5\nduplicate = 0.25\nreorder = 0\n'

@@ -34,6 +34,7 @@ CONTRACT = [
     "match_us",
     "select_us",
     "value",
+    "carries",
 ]
 
 SMALL = """

@@ -12,13 +12,28 @@ import pytest
 from octopia.content import Publication
 from octopia.errors import BadFrame, InvalidPublication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
-from octopia.protocol import Ack, Cause, CloseCode, Closing, ClusterIndexVector, Grant, Hello, Opening, Role, WireItem
+from octopia.protocol import (
+    Ack,
+    Cause,
+    CloseCode,
+    Closing,
+    ClusterIndexVector,
+    Frame,
+    Grant,
+    Hello,
+    Opening,
+    Role,
+    WireItem,
+)
+from octopia.protocol.duties import Lane, Origin
 from octopia.protocol.messages import (
     AdvertiseRequest,
     CivSet,
     Confirm,
     Deliver,
+    Detour,
     Gap,
+    LinkStatuses,
     Message,
     Publish,
     PublishRequest,
@@ -102,7 +117,11 @@ TREE = TidPublish(PUB, Publication({"x": 1}), AD, 1, 0.0)
         (altered(PLAIN, cluster=64), "expected a cluster from 0 to 63, got 64"),
         (altered(PLAIN, attributes=5), "expected parts of at most 5 bytes in total, got 6"),
         (altered(PLAIN, extra=2**32 - 1), "expected parts of at most 5 bytes in total, got 4294967300"),
-        (altered(PLAIN, b"b\x01\x81\xa1x\x01", extra=1), "expected no extra part, got 1 bytes"),
+        (altered(PLAIN, clusters=0x80 + 65), "expected a CIV of at most 64 clusters, got 0x0 of width 65"),
+        (altered(STEERED, clusters=0x80), "expected a CIV of at most 64 clusters, got 0x5 of width 0"),
+        (altered(REQUEST, clusters=0x80), "expected only a number and a time in a request, got"),
+        (altered(DELIVERY, clusters=0x80), "expected no CIV, got 0x0 of width 128"),
+        (altered(TREE, clusters=0x80), "expected no CIV, got 0x0 of width 128"),
         (altered(PLAIN, b"b" * 256 + b"\x81\xa1x\x01", region=256), "expected a region of at most 255 bytes, got 256"),
         (altered(REQUEST, hop=1), "expected only a number and a time in a request, got an id, CIV, hop or extra part"),
         (altered(REQUEST, incarnation=1), "expected only a number and a time in a request, got"),
@@ -186,6 +205,74 @@ def test_a_publish_is_bad_if_the_tid_is():
     assert complaint(write(TidPublish(PUB, BAR, nowhere, 1, 0.0))).startswith("expected a cluster from 0 to 63, got 64")
 
 
+def detour(*fields: Any, encoded: bytes | None = None, lane: int = 1, **changes: float) -> bytes:
+    """Write a copy with the CIV 101 and a detour of these fields."""
+    extra = pack(fields) if encoded is None else encoded
+    body = b"b" + extra + b"\x81\xa1x\x01"
+    return altered(STEERED, body, **{"extra": len(extra), "traffic_class": lane} | changes)
+
+
+@cases(
+    "data",
+    [
+        (detour(encoded=b"\x01"), "Expected `array`, got `int`"),
+        (detour(encoded=b"\x80"), "Expected `array`, got `object`"),
+        (detour(encoded=b"\xc0"), "Expected `array`, got `None`"),
+        (detour(), "Expected `array` of at least length 1, got 0"),
+        (detour(1, 0, None, [], 5), "Expected `array` of at most length 4, got 5"),
+        (detour(encoded=b"\x91\x01\x01"), "trailing characters"),
+        (detour(encoded=b"\x92\x01"), "Input data was truncated"),
+        (detour(encoded=b"\x94\x01\x00\xc0\xdd\xff\xff\xff\xff"), "Input data was truncated"),
+        (detour(encoded=b"\x94\x01\x00\xc0" + b"\x91" * 100_000), "Expected `array` of length 2, got 1"),
+        (detour(2, lane=2), "Invalid enum value 2"),
+        (detour(-1, lane=-1), "Invalid enum value -1"),
+        (detour(True), "Expected `int`, got `bool`"),
+        (detour(None), "Expected `int`, got `None`"),
+        (detour(1, -1), "Expected `int` >= 0"),
+        (detour(1, 256), "Expected `int` <= 255"),
+        (detour(1, 2**64 - 1), "Expected `int` <= 255"),
+        (detour(1, 1.5), "Expected `int`, got `float`"),
+        (detour(1, 0, 3), "Expected `bool | str | null`, got `int`"),
+        (detour(1, 0, b"a"), "Expected `bool | str | null`, got `bytes`"),
+        (detour(1, 0, False), "expected nil, true or a region as the origin of a detour, got false"),
+        (detour(1, 0, ""), "expected a broker as region.cluster"),
+        (detour(1, 0, "a.b"), "expected a broker as region.cluster"),
+        (detour(1, 0, "host\n"), "expected a broker as region.cluster"),
+        (detour(1, 0, "a" * 256), "expected a region of at most 255 bytes, got 256"),
+        (detour(encoded=b"\x93\x01\x00\xa1\xff"), "'utf-8' codec can't decode"),
+        (detour(1, 0, None, {"c": 2}), "Expected `array`, got `object`"),
+        (detour(1, 0, None, [["c"]]), "Expected `array` of length 2, got 1"),
+        (detour(1, 0, None, [["c", 2, 3]]), "Expected `array` of length 2, got 3"),
+        (detour(1, 0, None, [["c", "2"]]), "Expected `int`, got `str`"),
+        (detour(1, 0, None, [[1, 2]]), "Expected `str`, got `int`"),
+        (detour(1, 0, None, [["", 2]]), "expected a broker as region.cluster"),
+        (detour(1, 0, None, [["a", 2], ["c d", 2]]), "expected a broker as region.cluster"),
+        (detour(1, 0, None, [["c", 0]]), "expected a cluster or more to cross to c, got the bits 0x0"),
+        (detour(1, 0, None, [["c", -2]]), "expected a cluster or more to cross to c, got the bits -0x2"),
+        (detour(1, 0, None, [["c", 2], ["a", 2]]), "expected regions in order, each once, got a after c"),
+        (detour(1, 0, None, [["c", 2], ["c", 2]]), "expected regions in order, each once, got c after c"),
+        (detour(1, lane=2), "expected the traffic class 1, got 2"),
+        (detour(1, lane=0), "expected the traffic class 1, got 0"),
+        (detour(1, lane=-1), "expected the traffic class 1, got -1"),
+        (detour(0), "expected the traffic class 0, got 1"),
+        (detour(1, extra=2**32 - 1), "expected parts of at most 7 bytes in total, got"),
+    ],
+)
+def test_the_detour_of_a_copy_is_checked(data: bytes, expected: str):
+    said = complaint(data)
+    assert expected in said
+    assert len(said) < 400
+
+
+def test_the_parts_of_a_good_detour_may_be_spelled_out():
+    (frame,) = Reader().feed(detour(1, 0, None, []))
+    assert isinstance(frame, Frame)
+    assert frame.message == msgspec.structs.replace(STEERED, detour=Detour(Lane.REROUTED))
+    (frame,) = Reader().feed(detour(0, 3, True, [["c", 7]], lane=0))
+    assert isinstance(frame, Frame)
+    assert frame.message == msgspec.structs.replace(STEERED, detour=Detour(Lane.PLAIN, 3, Origin.LOCAL, (("c", 7),)))
+
+
 FAR = BrokerId("b", -1)
 
 
@@ -203,6 +290,15 @@ FAR = BrokerId("b", -1)
         (SubscribeRequest(1, FILTER, math.nan), "expected a time of at least 0 ms, got nan"),
         (SubscribeRequest(1, FILTER, -0.5), "expected a time of at least 0 ms, got -0.5"),
         (SubscribeRequest(1, FILTER, math.inf), "expected a time of at least 0 ms, got inf"),
+        (LinkStatuses((("a", -1.0),)), "expected work of at least 0 for the aLink to a, got -1.0"),
+        (LinkStatuses((("a", math.nan),)), "expected work of at least 0 for the aLink to a, got nan"),
+        (LinkStatuses((("a", 1.0), ("b", math.inf))), "expected work of at least 0 for the aLink to b, got inf"),
+        (LinkStatuses((("a b", 1.0),)), "expected a broker as region.cluster, such as b.3, got"),
+        (LinkStatuses((("b", 1.0), ("a", 1.0))), "expected regions in order, each once, got a after b"),
+        (LinkStatuses(down_alinks=("",)), "expected a broker as region.cluster, such as b.3, got"),
+        (LinkStatuses(down_alinks=("b" * 256,)), "expected a region of at most 255 bytes, got 256"),
+        (LinkStatuses(down_alinks=("b", "b")), "expected regions in order, each once, got b after b"),
+        (LinkStatuses(down_ilinks=-1), "expected a number that is not negative, got -1"),
     ],
 )
 def test_names_and_numbers_of_control_messages_are_checked(message: Message, expected: str):

@@ -7,7 +7,8 @@ import pytest
 from octopia.content import Publication
 from octopia.errors import InvalidPublication
 from octopia.protocol import ClusterIndexVector, Frame
-from octopia.protocol.messages import Deliver, Message, Publish, PublishRequest
+from octopia.protocol.duties import Lane, Origin
+from octopia.protocol.messages import Deliver, Detour, Message, Publish, PublishRequest
 from octopia.tid.messages import TidPublish
 from octopia.wire import Reader, encode, prepare
 from wire_samples import AD, BAR, HOST, PUB, frames
@@ -64,6 +65,29 @@ def test_only_the_header_differs_from_hop_to_hop():
     assert first != second
     assert first[64:] == second[64:]
     assert first[64:].startswith(HOST.region.encode() + prepare(BAR))
+
+
+def test_a_copy_without_a_detour_costs_no_byte_more():
+    plain, ordered = (write(Publish(PUB, BAR, None, 1, 9.0, ordered=each)) for each in (False, True))
+    assert len(plain) == len(ordered) == 64 + len(HOST.region) + len(prepare(BAR)) + len(BAR.payload)
+    assert plain[:5] + bytes([plain[5] | 0x80]) + plain[6:] == ordered
+
+
+@pytest.mark.parametrize(
+    ("detour", "extra"),
+    [
+        (Detour(Lane.REROUTED), b"\x91\x01"),
+        (Detour(Lane.PLAIN, 2), b"\x92\x00\x02"),
+        (Detour(Lane.PLAIN, 0, Origin.LOCAL), b"\x93\x00\x00\xc3"),
+        (Detour(Lane.REROUTED, 1, "a"), b"\x93\x01\x01\xa1a"),
+        (Detour(Lane.REROUTED, 1, Origin.HOST, (("c", 10),)), b"\x94\x01\x01\xc0\x91\x92\xa1c\x0a"),
+    ],
+)
+def test_a_detour_stands_between_the_region_and_the_body(detour: Detour, extra: bytes):
+    civ = ClusterIndexVector(5, 4)
+    without, with_it = (write(Publish(PUB, BAR, civ, 1, 9.0, each)) for each in (None, detour))
+    assert with_it[64:] == b"b" + extra + without[65:]
+    assert with_it[6] == detour.lane
 
 
 def test_the_cache_is_no_part_of_the_value():

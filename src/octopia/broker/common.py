@@ -284,6 +284,7 @@ class CommonState:
         if message.kind is MessageKind.PUBLICATION:
             copy = cast("Copy", message)
             fact.publication_civ = copy.publication_civ
+            fact.detour = getattr(copy, "detour", None)
             fact.hop = copy.hop
             fact.published_ms = copy.published_ms
             fact.searched = self.subscriptions_searched if event is Event.RECEIVE else None

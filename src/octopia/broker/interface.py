@@ -19,7 +19,7 @@ from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
 from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector, MessageKind
-from octopia.protocol.messages import ClientReply, Copy, Message, NeighbourMessage
+from octopia.protocol.messages import ClientReply, Copy, Detour, Message, NeighbourMessage
 from octopia.settings import Limit
 
 
@@ -180,6 +180,7 @@ class Fact(msgspec.Struct):
     link: LinkKind | None = None
     subscription: SubscriptionId | None = None
     publication_civ: ClusterIndexVector | None = None
+    detour: Detour | None = None
     queue_length: int | None = None
     hop: int | None = None
     published_ms: float | None = None

@@ -45,16 +45,11 @@ def compare(
 
 
 def _json(run: Run) -> dict[str, object]:
-    return {"messages": run.messages()["publication"], "hops": [_describe_hop(hop) for hop in _publication_hops(run)]}
+    return {"messages": run.messages()["publication"], "hops": [str(hop) for hop in _publication_hops(run)]}
 
 
 def _publication_hops(run: Run) -> list[Hop]:
     return [hop for hop in run.recorder.hops if hop.publication is not None]
-
-
-def _describe_hop(hop: Hop) -> str:
-    """Write a hop as the paper's examples do: ``b.3>b.1[0001]``."""
-    return f"{hop.sender}>{hop.receiver}" + (f"[{hop.civ}]" if hop.civ else "")
 
 
 def _show(scenario: Scenario, runs: list[Run]) -> None:
@@ -77,7 +72,7 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
     for run in runs:
         table.add_row(
             run.scenario.routing.algorithm.value,
-            Text(", ".join(_describe_hop(hop) for hop in _publication_hops(run))),
+            Text(", ".join(str(hop) for hop in _publication_hops(run))),
             _cases(run),
             str(run.messages()["publication"]),
             str(len(run.recorder.deliveries)),

@@ -30,7 +30,7 @@ from octopia.cli.options import (
 from octopia.cli.output import console, print_json
 from octopia.errors import InternalError
 from octopia.scenario import load_scenario
-from octopia.settings import Algorithm
+from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
 from octopia.trace import JSON_LINES_FILE, PARQUET_FILE, RUN_FILE, JsonLines, Parquet, TraceSink
@@ -139,13 +139,19 @@ def _print_run(run: Run) -> None:
     scot = scenario.overlay.scot
     screen.print(
         f"{scenario.name}: {len(scot.brokers)} brokers ({len(scot.regions)} regions x {scot.clusters} "
-        f"clusters), {scenario.routing.algorithm} routing, tau {scenario.routing.tau:g}, "
-        f"window {scenario.routing.window_ms:g} ms"
+        f"clusters), {_describe_routing(scenario.routing)}"
     )
     screen.print(f"assumed: profile {run.profile.name}: {run.profile.description}")
     _print_deliveries(screen, run)
     _print_refusals(screen, run)
     _print_messages(screen, run)
+
+
+def _describe_routing(routing: RoutingSettings) -> str:
+    text = f"{routing.algorithm} routing, tau {routing.tau:g}, window {routing.window_ms:g} ms"
+    if routing.algorithm is Algorithm.ADAPTIVE:
+        text += f", wait {routing.wait_ms:g} ms, hold {routing.hold_ms:g} ms, probe {routing.probe_ms:g} ms"
+    return text
 
 
 def _print_deliveries(screen: Console, run: Run) -> None:

@@ -56,6 +56,7 @@ LOOKS: dict[str, Look] = {
     "TID": Look("TID", "#D55E00", "solid", "s", 6.5, 2),
     Algorithm.STATIC: Look("SPR, static", "#56B4E9", _DASHED, "^", 4.5, 3),
     Algorithm.DYNAMIC: Look("IDR, dynamic", "#0072B2", "solid", "o", 6.5, 2),
+    Algorithm.ADAPTIVE: Look("adaptive", "#009E73", "solid", "D", 5.5, 2),
     Algorithm.TID_STATIC: Look("TID-S", "#E69F00", _DASHED, "v", 4.5, 3),
     Algorithm.TID_DYNAMIC: Look("TID-D", "#D55E00", "solid", "s", 6.5, 2),
 }

@@ -81,6 +81,9 @@ def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSetti
         window_ms=table.number("window_ms", defaults.window_ms, above=0),
         confirmations=table.boolean("confirmations", defaults.confirmations),
         path_selection=table.choice("path_selection", PathSelection, defaults.path_selection),
+        wait_ms=table.number("wait_ms", defaults.wait_ms, above=0),
+        hold_ms=table.number("hold_ms", defaults.hold_ms, minimum=0),
+        probe_ms=table.number("probe_ms", defaults.probe_ms, above=0),
     )
 
 

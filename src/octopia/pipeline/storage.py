@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import posixpath
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from octopia.errors import InvalidData, JobFailed, UsageError
@@ -131,12 +133,16 @@ class Storage:
         return absolute(self.path(name))
 
 
-def with_columns_of(schema: StructType, frame: DataFrame, where: str) -> DataFrame:
-    """Return the columns of a schema, in its order and types; raise an error that names missing ones."""
-    missing = [name for name in schema.names if name not in frame.columns]
+def with_columns_of(schema: StructType, frame: DataFrame, where: str, optional: Sequence[str] = ()) -> DataFrame:
+    """Return the columns of a schema, in its order and types; raise an error that names missing ones.
+
+    A missing column is null if it is ``optional``.
+    """
+    missing = [name for name in schema.names if name not in (*frame.columns, *optional)]
     if missing:
         raise InvalidData(
             f"expected the columns {', '.join(schema.names)} in {where}, got {', '.join(frame.columns)}: "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         )
-    return frame.select(*(frame[field.name].cast(field.dataType) for field in schema.fields))
+    found = {name: frame[name] if name in frame.columns else F.lit(None) for name in schema.names}
+    return frame.select(*(found[field.name].cast(field.dataType).alias(field.name) for field in schema.fields))

@@ -7,7 +7,8 @@ The name of a trace is one of:
 - the folder of a sweep, with ``traces/<run_id>/trace.parquet`` for each run. Folders whose names begin with a dot or an
   underscore are unfinished and skipped. A finished one without a trace is an error.
 
-Columns are checked here; rows are read when Spark needs them. Of several Parquet files, only one is checked.
+Columns are checked here; rows are read when Spark needs them. Of several Parquet files, only one is checked. Columns
+that earlier versions did not write are null.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from octopia.errors import InvalidData
 from octopia.pipeline.schemas import TRACE
 from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
 from octopia.pipeline.storage import Storage, with_columns_of
-from octopia.trace import JSON_LINES_FILE, PARQUET_FILE
+from octopia.trace import JSON_LINES_FILE, LATER_COLUMNS, PARQUET_FILE
 from octopia.workloads.arrow import absolute
 from octopia.workloads.runs import TRACES
 
@@ -41,7 +42,7 @@ def read_traces(spark: SparkSession, storage: Storage, *names: str) -> DataFrame
     where = paths[0] if len(paths) == 1 else ", ".join(map(storage.path, names))
     try:
         frame = _read_json(spark, paths, where) if files[0].endswith(".jsonl") else spark.read.parquet(*paths)
-        return with_columns_of(TRACE, frame, where)
+        return with_columns_of(TRACE, frame, where, optional=LATER_COLUMNS)
     except SPARK_ERRORS as error:
         raise InvalidData(f"expected a trace at {where}, got: {spark_message(error)}") from error
 
@@ -78,7 +79,7 @@ def _check_line(line: str, where: str) -> None:
         content = None
     if not isinstance(content, dict):
         raise InvalidData(f"expected one JSON object per line in {where}, got {line[:60]!r}")
-    missing = [name for name in TRACE.names if name not in content]
+    missing = [name for name in TRACE.names if name not in content and name not in LATER_COLUMNS]
     if missing:
         raise InvalidData(
             f"expected the columns {', '.join(TRACE.names)} in {where}, got {', '.join(content)}: "

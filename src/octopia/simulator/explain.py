@@ -1,8 +1,9 @@
 """Explanations of the path of a publication, and of missing deliveries.
 
 ``explain_publication`` runs a scenario again and records every routing decision about one publication. For each broker
-it prints the subscriptions behind each link, the bit of each cluster, the congested links and the case that was taken.
-At the end it prints the subscriptions that received the publication, and for all others the predicate that failed.
+it prints the subscriptions behind each link, the bit of each cluster, the congested links and the case that was taken,
+or, under adaptive routing, which duty of the copy went where and why. At the end it prints the subscriptions that
+received the publication, and for all others the predicate that failed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from octopia.broker import Broker, Case, LinkView, OctopiaBroker, Routed
+from octopia.broker.adaptive_routing import AdaptiveDecision
 from octopia.broker.interface import Delivered, Detail, Fact
 from octopia.broker.queues import LONGER_THAN_ANY
 from octopia.content import Disjunction, Filter, Publication, conforms, explain_mismatch, format_filter, matches
@@ -19,6 +21,7 @@ from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import ClientReply
 from octopia.scenario import Scenario
+from octopia.simulator.adaptive_story import tell
 from octopia.simulator.run import Run, run_scenario
 
 
@@ -30,6 +33,18 @@ class _Step:
     routed: Routed
     wanted_by: dict[BrokerId, list[SubscriptionId]]
     civs: dict[AdvertisementId, ClusterIndexVector]
+
+    @property
+    def delivered(self) -> tuple[SubscriptionId, ...]:
+        """The local subscriptions that this copy is for; under adaptive routing it may only pass through."""
+        adaptive = self.routed.adaptive
+        return self.routed.local if adaptive is None or adaptive.delivers else ()
+
+    @property
+    def goes_on(self) -> bool:
+        """True if copies leave for other brokers, or wait to leave."""
+        adaptive = self.routed.adaptive
+        return bool(self.routed.decision.forwards or (adaptive and (adaptive.dispatches or adaptive.waiting)))
 
 
 class _Listener:
@@ -104,20 +119,27 @@ def _objections(declared: Filter, publication: Publication) -> Iterator[str]:
 def _journey(run: Run, steps: Sequence[_Step]) -> Iterator[str]:
     for step in steps:
         routed = step.routed
-        yield f"  at {step.broker}, from {routed.source}:"
+        yield f"  at {step.broker}, {'again' if routed.source == step.broker else f'from {routed.source}'}:"
         for advertisement, civ in step.civs.items():
             yield f"    conforms to {run.names.known_as(advertisement)}, whose advertisement_civ is {civ}"
-        for subscription in routed.local:
+        for subscription in step.delivered:
             yield f"    for {run.names.known_as(subscription)} here"
         yield from _targets(step)
-        yield from _forwards(run, step)
+        yield from _forwards(run, step) if routed.adaptive is None else _adaptive_forwards(run, step, routed.adaptive)
+        if not step.goes_on and not step.delivered:
+            entered = isinstance(routed.source, BrokerId) and routed.source.cluster != step.broker.cluster
+            yield "    nobody wants it here or beyond" + (": a false positive" if entered else "")
 
 
 def _targets(step: _Step) -> Iterator[str]:
     routed = step.routed
-    if routed.targets:
-        clusters = ", ".join(str(cluster) for cluster in routed.targets)
-        yield f"    clusters still to be reached: {clusters} (bits {routed.targets})"
+    if routed.adaptive is not None and not routed.adaptive.delivers and routed.source != step.broker:
+        yield f"    passes through: it does not enter cluster {step.broker.cluster} here"
+    # Under adaptive routing, the targets have the cluster of the broker itself, too.
+    targets = routed.targets if routed.adaptive is None else routed.targets.without_bit(step.broker.cluster)
+    if targets:
+        clusters = ", ".join(str(cluster) for cluster in targets)
+        yield f"    clusters still to be reached: {clusters} (bits {targets})"
     congested = [view for view in routed.links if view.congested]
     if congested:
         yield f"    congested: {', '.join(_describe_view(view) for view in congested)}"
@@ -144,9 +166,11 @@ def _forwards(run: Run, step: _Step) -> Iterator[str]:
             yield f"    > {forward.link} over the aLink, wanted by {names}{carried}"
         else:
             yield f"    > {forward.link} over the iLink, for bit {forward.link.cluster}{carried}"
-    if not step.routed.decision.forwards and not step.routed.local:
-        entered = isinstance(step.routed.source, BrokerId) and step.routed.source.cluster != step.broker.cluster
-        yield "    nobody wants it here or beyond" + (": a false positive" if entered else "")
+
+
+def _adaptive_forwards(run: Run, step: _Step, decision: AdaptiveDecision) -> Iterator[str]:
+    wanted_by = {link: ", ".join(map(run.names.known_as, each)) for link, each in step.wanted_by.items()}
+    yield from (f"    {line}" for line in tell(decision, step.broker, wanted_by))
 
 
 def _ending(run: Run, number: int) -> Iterator[str]:

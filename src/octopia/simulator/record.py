@@ -81,13 +81,22 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Hop(msgspec.Struct, frozen=True, rename={"sender": "from", "receiver": "to"}):
-    """A message between two brokers; ``publication`` is None for control, ``civ`` for all but rerouted copies."""
+    """A message between two brokers; ``publication`` is None for control, ``civ`` for all but rerouted copies.
+
+    ``carries`` has the clusters that a copy carries over each tree edge under adaptive routing, as bits per region.
+    """
 
     kind: str
     publication: int | None
     sender: str
     receiver: str
     civ: str | None
+    carries: dict[str, str] | None = None
+
+    def __str__(self) -> str:
+        """Return the hop as the worked examples have it: ``b.3>b.1[0001]``, or ``b.3>b.1[0000 c:1010]``."""
+        header = " ".join(each for each in (self.civ, _carries_text(self.carries)) if each)
+        return f"{self.sender}>{self.receiver}" + (f"[{header}]" if header else "")
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -168,7 +177,7 @@ class Recorder:
     def _hop(self, broker: BrokerId, fact: Fact) -> Hop:
         publication = self.names.publication(fact.message_id) if isinstance(fact.message_id, PublicationId) else None
         civ = None if fact.publication_civ is None else str(fact.publication_civ)
-        return Hop(str(fact.kind), publication, str(broker), str(fact.peer), civ)
+        return Hop(str(fact.kind), publication, str(broker), str(fact.peer), civ, _carries(fact))
 
     def _path(self, delivery: Deliver, deliverer: BrokerId) -> tuple[str, ...]:
         """Return the path, hop by hop from the end: a copy that came round in a loop has a higher hop count."""
@@ -209,6 +218,7 @@ class Tracer:
         row.link = _text(fact.link)
         row.client = fact.peer.name if isinstance(fact.peer, ClientId) else None
         row.civ = _text(fact.publication_civ)
+        row.carries = _carries_text(_carries(fact))
         row.queue_length = fact.queue_length
         row.hop = fact.hop
         row.published_ms = fact.published_ms
@@ -304,6 +314,19 @@ class Tracer:
 
 _OF_DELIVERIES = (Event.DELIVER, Event.DROP, Event.REFUSE)
 """The events in a trace of deliveries; all other events concern the paths."""
+
+
+def _carries(fact: Fact) -> dict[str, str] | None:
+    """Return the clusters that a copy carries over tree edges, as bits per region, or None."""
+    civ, detour = fact.publication_civ, fact.detour
+    if detour is None or not detour.cross:
+        return None
+    width = civ.clusters if civ is not None else 0
+    return {region: format(bits, f"0{width}b") for region, bits in detour.cross}
+
+
+def _carries_text(carries: dict[str, str] | None) -> str | None:
+    return None if carries is None else " ".join(f"{region}:{bits}" for region, bits in carries.items())
 
 
 def _text(value: object) -> str | None:

@@ -34,6 +34,9 @@ _KEYS = {
 }
 """The names of counted losses in a result; other causes keep their own."""
 
+_ONLY_IF_ANY = (MessageKind.GAP, MessageKind.STATUS)
+"""The kinds of message that are counted only if there are any: the paper does not have them."""
+
 _TID_COUNTERS = ("orphaned", "duplicate_deliveries_dropped")
 """The counters of losses and duplicates that only TID brokers have."""
 
@@ -55,7 +58,7 @@ class Run:
         """Return the result in its documented form."""
         return {
             "deliveries": msgspec.to_builtins(self.recorder.deliveries),
-            "hops": msgspec.to_builtins(self.recorder.hops),
+            "hops": self._hops(),
             "messages": self.messages(),
             "tables": {str(broker): self._tables(broker) for broker in self.world.scot.brokers},
             "civs": self._civs(),
@@ -68,10 +71,10 @@ class Run:
         }
 
     def messages(self) -> dict[str, int]:
-        """Return the number of messages between brokers by kind, zeros included except for notices of losses."""
+        """Return the number of messages between brokers by kind; some kinds only if there are any."""
         counters = self.world.counters()
         totals = {kind: sum(each.sent[kind] for each in counters) for kind in MessageKind}
-        return {kind.value: count for kind, count in totals.items() if count or kind is not MessageKind.GAP}
+        return {kind.value: count for kind, count in totals.items() if count or kind not in _ONLY_IF_ANY}
 
     def losses(self) -> dict[str, int]:
         """Return the counts of lost and duplicate publications by cause, from brokers and links; zeros left out."""
@@ -98,6 +101,14 @@ class Run:
             over = sum(each.beyond_hop_bound for each in self.world.counters())
             return [f"{over} copies made more hops than adaptive routing needs"] if over else []
         return list(journey_complaints(self.recorder.hops, self.world.scot))
+
+    def _hops(self) -> list[dict[str, Any]]:
+        """Return all hops; only those of adaptive routing say what they carry over tree edges."""
+        hops: list[dict[str, Any]] = msgspec.to_builtins(self.recorder.hops)
+        if self.scenario.routing.algorithm is not Algorithm.ADAPTIVE:
+            for hop in hops:
+                del hop["carries"]
+        return hops
 
     def _tables(self, broker: BrokerId) -> dict[str, int]:
         """Return the sizes of a broker's tables, 0 for a broker that is down."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -13,7 +13,8 @@ from octopia.content.values import shorten
 from octopia.errors import BadFrame
 from octopia.ids import AdvertisementId, BrokerId, SubscriptionId
 from octopia.protocol import Ack, Grant, Hello, Opening, Role
-from octopia.protocol.messages import Version
+from octopia.protocol.duties import Origin
+from octopia.protocol.messages import Detour, LinkStatuses, Version
 from octopia.wire.format import CIV_WIDTH_MAX, REGION_BYTES_MAX
 
 _FINGERPRINT = re.compile(r"[0-9a-f]+\Z")
@@ -32,7 +33,19 @@ def host_broker(region: bytes, cluster: int) -> BrokerId:
 
 def check_message(message: msgspec.Struct) -> None:
     """Raise BadFrame for a message with an impossible name or number; filters are checked when they are built."""
+    if type(message) is LinkStatuses:
+        _check_statuses(message)
     _check(msgspec.structs.astuple(message))
+
+
+def check_detour(detour: Detour) -> None:
+    """Raise BadFrame for a detour with an impossible region or no cluster; the broker checks what it means."""
+    if not isinstance(detour.origin, Origin):
+        _check_region(detour.origin)
+    _check_regions(region for region, _ in detour.cross)
+    for region, bits in detour.cross:
+        if bits < 1:
+            raise BadFrame(f"expected a cluster or more to cross to {region}, got the bits {bits:#x}")
 
 
 def check_handles(handles: tuple[int, ...]) -> None:
@@ -92,6 +105,27 @@ def _check_time(value: float) -> None:
 def _check_each(values: tuple[object, ...]) -> None:
     for each in values:
         _check(each)
+
+
+def _check_region(region: str) -> None:
+    host_broker(region.encode(), 0)
+
+
+def _check_regions(regions: Iterable[str]) -> None:
+    before = ""
+    for region in regions:
+        _check_region(region)
+        if region <= before:
+            raise BadFrame(f"expected regions in order, each once, got {region} after {before}")
+        before = region
+
+
+def _check_statuses(statuses: LinkStatuses) -> None:
+    _check_regions(region for region, _ in statuses.congested)
+    _check_regions(statuses.down_alinks)
+    for region, work in statuses.congested:
+        if not 0.0 <= work < _INFINITY:
+            raise BadFrame(f"expected work of at least 0 for the aLink to {region}, got {work}")
 
 
 def _check_broker(value: BrokerId) -> None:

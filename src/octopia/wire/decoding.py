@@ -27,7 +27,8 @@ from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
 from octopia.ids import BrokerId, PublicationId
 from octopia.protocol import CONTROL, Ack, Answer, Closing, ClusterIndexVector, Command, Frame, Hello, Opening, WireItem
-from octopia.protocol.messages import Control, Copy, Deliver, Publish, PublishRequest
+from octopia.protocol.duties import Crossings, Entered, Lane, Origin
+from octopia.protocol.messages import Control, Copy, Deliver, Detour, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.wire import checks
 from octopia.wire.format import (
@@ -35,8 +36,10 @@ from octopia.wire.format import (
     CIV_WIDTH_MAX,
     GREETING,
     HEADER,
+    ILINKS_MAX,
     LENGTH_BYTES,
     MAGIC,
+    ORDERED,
     PUBLICATION,
     START,
     VERSION,
@@ -50,7 +53,18 @@ _Attributes: TypeAlias = Annotated[
     dict[_Name, _Integer | float | _String | bool], Meta(min_length=1, max_length=PUBLICATION_ATTRIBUTES_MAX)
 ]
 
+
+class _DetourFields(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A detour as it is encoded; the origin is nil for the host region, and true for local clients only."""
+
+    lane: Lane
+    ilinks: Annotated[int, Meta(ge=0, le=ILINKS_MAX)] = 0
+    origin: str | bool | None = None
+    cross: Crossings = ()
+
+
 _to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode
+_to_detour = msgspec.msgpack.Decoder(_DetourFields).decode
 _to_handles = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 _to_hello = msgspec.msgpack.Decoder(Hello).decode
 _to_ack = msgspec.msgpack.Decoder(Ack).decode
@@ -108,11 +122,13 @@ def _publication(data: bytes, at: int, end: int) -> Frame:
     host = _host_broker(data[region_at:extra_at], cluster)
     name = PublicationId(host, incarnation, number)
     if kind == _PUBLISH:
-        if extra_bytes:
-            raise BadFrame(f"expected no extra part, got {extra_bytes} bytes")
+        ordered = clusters >= ORDERED
+        if ordered:
+            clusters -= ORDERED
         civ = _civ(bits, clusters) if clusters or bits else None
-        message = Publish(name, publication, civ, hop, published_ms)
-        return _framed(sequence, message, traffic_class, bits.bit_count())
+        detour = _detour(data[extra_at:attributes_at]) if extra_bytes else None
+        message = Publish(name, publication, civ, hop, published_ms, detour, ordered)
+        return _framed(sequence, message, traffic_class, bits.bit_count() if detour is None else detour.lane)
     if clusters or bits:
         raise BadFrame(f"expected no CIV, got {bits:#x} of width {clusters}")
     extra = data[extra_at:attributes_at]
@@ -160,6 +176,21 @@ def _civ(bits: int, clusters: int) -> ClusterIndexVector:
     if clusters > CIV_WIDTH_MAX or bits >> clusters:
         raise BadFrame(f"expected a CIV of at most {CIV_WIDTH_MAX} clusters, got {bits:#x} of width {clusters}")
     return ClusterIndexVector(bits, clusters)
+
+
+def _detour(extra: bytes) -> Detour:
+    fields = _to_detour(extra)
+    detour = Detour(fields.lane, fields.ilinks, _origin(fields.origin), fields.cross)
+    checks.check_detour(detour)
+    return detour
+
+
+def _origin(encoded: str | bool | None) -> Entered:
+    if isinstance(encoded, str):
+        return encoded
+    if encoded is False:
+        raise BadFrame("expected nil, true or a region as the origin of a detour, got false")
+    return Origin.LOCAL if encoded else Origin.HOST
 
 
 def _handles(extra: bytes) -> tuple[int, ...]:

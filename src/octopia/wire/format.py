@@ -12,8 +12,8 @@ offset            width    every frame
 ================  =======  ==========================================================================================
 0                 u32      length: the number of bytes that follow this field
 4                 u8       kind (``Kind``)
-5                 u8       clusters: the width of the publication_civ, 1 to 64; 0 if there is none
-6                 i16      traffic class: the number of bits in the publication_civ, -1 for control
+5                 u8       clusters: the width of the publication_civ, 1 to 64; 0 if there is none; plus 128 if ordered
+6                 i16      traffic class: bits in the publication_civ, or the lane of a Detour; -1 for control
 8                 u64      sequence: the sequence number on the link
 ================  =======  ==========================================================================================
 
@@ -33,10 +33,13 @@ offset            width    publications only
 56                u32      length of the extra part
 60                u32      length of the attributes
 64                bytes    region of the host broker, in ASCII
-..                bytes    extra part, msgpack: the handles of a Deliver; for another routing scheme, its own
+..                bytes    extra part, msgpack: a Detour, or the handles of a Deliver, or that of another routing scheme
 ..                bytes    attributes: a msgpack map of names to values, each name once
 ..                bytes    payload: the rest of the frame
 ================  =======  ==========================================================================================
+
+A Detour is the array [lane, ilinks, origin, [[region, bits], ...]] without trailing defaults. Its origin is nil for
+``Origin.HOST``, true for ``Origin.LOCAL``, or a region. Copies without a Detour have no extra part.
 
 Attributes and payload are the publisher's own bytes. Each broker checks and decodes them once, and none encodes them. A
 publication keeps the bytes of its attributes (``Publication.encoded_attributes``). It is forwarded by packing a header
@@ -89,6 +92,12 @@ LENGTH_BYTES: Final = 4
 """The size of the length field, which the length itself does not include."""
 
 CIV_WIDTH_MAX: Final = 64
+
+ORDERED: Final = 0x80
+"""The bit of the ``clusters`` byte that marks an ordered publication; no width needs it."""
+
+ILINKS_MAX: Final = 255
+"""The maximum number of iLinks that a detour may have crossed in a region; routing stops far below it."""
 
 REGION_BYTES_MAX: Final = 255
 """The maximum length of a region's name; names are cached, so they must be bounded."""

@@ -13,6 +13,7 @@ several values. A TOML file stands for all combinations of them::
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import itertools
 import pathlib
@@ -33,6 +34,9 @@ from octopia.workloads.workload import WORKLOAD_FILE, Workload
 TRACES = "traces"
 """The folder of a sweep that holds one folder per run."""
 DETAILS = {"deliveries": Detail.DELIVERIES, "hops": Detail.HOPS, "all": Detail.ALL}
+
+
+_ADAPTIVE_TIMES = ("wait_ms", "hold_ms", "probe_ms")
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     overlay: str = ""
     uncongested: bool = False
     sample_ms: float = 0.0
+    wait_ms: float = 50.0
+    hold_ms: float = 500.0
+    probe_ms: float = 5_000.0
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
@@ -63,6 +70,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"expected a detail of {', '.join(DETAILS)}, got {self.detail}")
         if self.first < 0 or self.sample_ms < 0 or self.tau <= 0 or self.window_ms <= 0:
             raise UsageError("expected first and sample_ms of at least 0, and tau and window_ms above 0, got less")
+        if self.wait_ms <= 0 or self.hold_ms < 0 or self.probe_ms <= 0:
+            raise UsageError("expected hold_ms of at least 0, and wait_ms and probe_ms above 0, got less")
 
     def named(self) -> RunSpec:
         """Return the run with an id: its own, or one of workload, algorithm, seed and a digest of all fields."""
@@ -70,14 +79,27 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             if "/" in self.run_id or self.run_id.startswith((".", "_")):
                 raise UsageError(f'expected a run_id without "/" that begins with a letter or digit, got {self.run_id}')
             return self
-        digest = hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]
+        digest = hashlib.sha256(msgspec.json.encode(self.fields())).hexdigest()[:8]
         workload = self.workload.rstrip("/").rsplit("/", 1)[-1]
         return msgspec.structs.replace(self, run_id=f"{workload}-{self.algorithm}-{self.seed}-{digest}")
+
+    def fields(self) -> dict[str, Any]:
+        """Return all fields, but the times of adaptive routing only if they differ from the defaults.
+
+        So runs of other algorithms keep the identity that they had before there were such times.
+        """
+        defaults = dict(zip(_ADAPTIVE_TIMES, self.__struct_defaults__[-len(_ADAPTIVE_TIMES) :], strict=True))
+        return {
+            key: value
+            for key, value in msgspec.to_builtins(self).items()
+            if key not in defaults or value != defaults[key]
+        }
 
     @property
     def routing(self) -> RoutingSettings:
         """The settings that all brokers share."""
-        return RoutingSettings(self.algorithm, self.tau, self.window_ms, self.confirmations, self.path_selection)
+        names = [field.name for field in dataclasses.fields(RoutingSettings)]
+        return RoutingSettings(**{name: getattr(self, name) for name in names})
 
 
 def read_runs(path: pathlib.Path) -> list[RunSpec]:
@@ -149,7 +171,7 @@ def identity_of(spec: RunSpec) -> dict[str, Any]:
     """
     paths = ("workload", "profile", "overlay")
     return {
-        "spec": {key: value for key, value in msgspec.to_builtins(spec).items() if key not in paths},
+        "spec": {key: value for key, value in spec.fields().items() if key not in paths},
         "workload": read_json(f"{spec.workload}/{WORKLOAD_FILE}"),
         "profile": find_profile(spec.profile).assumptions(),
         "links": _links_of(spec),

@@ -7,7 +7,7 @@ import pytest
 
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.comparisons import Comparison, Ours, percent
-from octopia.experiments.paper.names import System
+from octopia.experiments.paper.names import ALGORITHMS, System
 from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
@@ -22,7 +22,7 @@ from octopia.experiments.paper.verdicts import Claim, Judged, Measure, Verdict, 
 from octopia.settings import Algorithm
 
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 
 PUBLISHERS = (
     PublisherRow(100, OCTOPIA, 1, 100, 1.0, 100 / 14, 300, 0, 0.0),

@@ -6,7 +6,7 @@ import pytest
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import draw_all
-from octopia.experiments.paper.names import System
+from octopia.experiments.paper.names import ALGORITHMS, System
 from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
@@ -16,10 +16,9 @@ from octopia.experiments.paper.rows import (
     SubscriberRow,
     Tables,
 )
-from octopia.settings import Algorithm
 
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 
 pytest.importorskip("matplotlib")
 
@@ -30,8 +29,8 @@ PUBLISHERS = tuple(
     for seed in (1, 2)
 )
 SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100, 0) for system in (OCTOPIA, TID))
-DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in Algorithm)
-COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in Algorithm)
+DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
+COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in ALGORITHMS)
 SEQUENCES = tuple(
     SequenceRow(rate, algorithm, seed, number, 100.0 * number * seed, 1_000.0 * number)
     for rate in (40_000, 100_000, 5_000)

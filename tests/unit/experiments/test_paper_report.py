@@ -13,7 +13,7 @@ from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.comparisons import Comparison, Ours
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.manifest import Manifest, StudyNote
-from octopia.experiments.paper.names import Scale, StudyName, System
+from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName, System
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import (
     BurstRow,
@@ -25,17 +25,16 @@ from octopia.experiments.paper.rows import (
     Tables,
 )
 from octopia.experiments.paper.verdicts import Claim, Measure
-from octopia.settings import Algorithm
 
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 
 TABLES = Tables(
     publishers=(
         PublisherRow(100, OCTOPIA, 1, 100, 1.0, 100 / 14, 300, 0, 0.0),
         PublisherRow(100, TID, 1, 100, 3.66, 100.0, 21_700, 0, 162 / 217),
     ),
-    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in Algorithm),
+    costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in ALGORITHMS),
     bursts=(BurstRow(100_000, STATIC, 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
     real=(
         RealRow(

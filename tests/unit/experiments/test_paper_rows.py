@@ -9,7 +9,7 @@ import pytest
 from octopia.errors import InvalidData
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.csv_tables import read_csv, read_tables, write_csv, write_tables
-from octopia.experiments.paper.names import StudyName, System
+from octopia.experiments.paper.names import ALGORITHMS, StudyName, System
 from octopia.experiments.paper.rows import (
     TABLES,
     BurstRow,
@@ -26,10 +26,9 @@ from octopia.experiments.paper.rows import (
     side_of,
     tables_of,
 )
-from octopia.settings import Algorithm
 
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 
 REAL = RealRow(StudyName.BURST, STATIC, 0, 11_000, 88_000, 3.0, 52.25, 0.75, 90_000, 48.5, 9, 0.5, CpuSupply.ENOUGH)
 FULL = Tables(

@@ -3,10 +3,9 @@
 import pytest
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
 from octopia.experiments.paper.studies import Extent, load_study, read_study
 from octopia.pipeline.spec import Meaning
-from octopia.settings import Algorithm
 
 
 @pytest.mark.parametrize("scale", Scale)
@@ -46,7 +45,7 @@ def test_the_burst_study_is_the_papers():
         assert (workload.per_minute_min, workload.per_minute_max, workload.seed) == (100, 120, point.seed)
         assert burst is not None
         assert (burst.publications, burst.share, burst.per_minute) == (50_000, 0.001, point.value)
-        assert [run.algorithm for run in point.runs] == list(Algorithm)
+        assert [run.algorithm for run in point.runs] == list(ALGORITHMS)
         assert {(run.tau, run.window_ms, run.profile) for run in point.runs} == {(10.0, 50.0, "paper")}
 
 
@@ -73,6 +72,11 @@ def test_the_scaling_studies_are_the_papers():
             "publishers: at least 1, got 0",
         ),
         ('title = "x"\n[workload]\npublishers = [3]\n[run]\nalgorithm = "fast"\n[tiny]\n[laptop]\n[paper]\n', "fast"),
+        (
+            'title = "x"\n[workload]\npublishers = [3]\n[run]\nalgorithm = ["static", "adaptive"]\n'
+            "[tiny]\n[laptop]\n[paper]\n",
+            "expected an algorithm of static, dynamic, tid-static, tid-dynamic, got adaptive",
+        ),
         ('title = "x"\n[workload]\npublishers = [3]\n[run]\n[tiny]\n[paper]\n', "laptop"),
         ('title = "x"\nother = 1\n[workload]\npublishers = [3]\n[run]\n[tiny]\n[laptop]\n[paper]\n', "other"),
     ],

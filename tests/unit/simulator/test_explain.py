@@ -2,11 +2,19 @@
 
 import pytest
 
+from adaptive_world import Ground, Scene
+from octopia.broker import Decision, LinkView, OctopiaBroker, Routed
+from octopia.broker.adaptive_routing import Arrival, over_alink, over_ilink, published, route_adaptively
+from octopia.content import Publication
 from octopia.errors import UsageError
+from octopia.ids import BrokerId, ClientId, PublicationId
+from octopia.protocol import ClusterIndexVector
+from octopia.protocol.duties import Duties, Origin
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
-from octopia.simulator.explain import explain_publication
-from support import EXAMPLES, scenario_from
+from octopia.simulator.explain import _journey, _Step, explain_publication
+from octopia.simulator.run import Run
+from support import EXAMPLES, run_text, scenario_from
 
 BASE = """
 [overlay]
@@ -124,6 +132,105 @@ def test_the_cases_of_fig_7_are_told(name: str, expected: list[str]):
     for text in expected:
         assert any(text in line for line in host)
     assert any("congested: " in line for line in host)
+
+
+ADAPTIVE = """
+[overlay]
+tree = "a-b, b-c"
+clusters = 4
+[[client]]
+name = "P"
+broker = "b.3"
+advertise = ["x > 0"]
+[[client]]
+name = "S"
+broker = "c.3"
+subscribe = ["x > 5"]
+[[client]]
+name = "T"
+broker = "c.1"
+subscribe = ["x > 6"]
+[[event]]
+client = "P"
+publish = { x = 9 }
+"""
+
+
+def adaptive_step(run: Run, name: str, source: str, scene: Scene, arrival: Arrival, targets: int) -> _Step:
+    """Return the step that a broker would have taken in a scene."""
+    here = BrokerId.parse(name)
+    broker = run.world.broker(here)
+    assert isinstance(broker, OctopiaBroker)
+    entries = [entry for entry in broker.state.prt if isinstance(entry.last_hop, BrokerId)]
+    local = tuple(entry.id for entry in broker.state.prt if not isinstance(entry.last_hop, BrokerId))
+    decision = route_adaptively(arrival, scene.ground.interested(here), scene.see(here))
+    sender = ClientId(source) if source == "P" else BrokerId.parse(source)
+    routed = Routed(
+        publication=PublicationId(BrokerId("b", 3), 1, 0),
+        content=Publication({"x": 9}),
+        source=sender,
+        advertisements=(),
+        alinks=(),
+        local=local,
+        targets=ClusterIndexVector(targets, 4),
+        links=tuple(LinkView(each, 20, congested=True) for each in sorted(scene.see(here).full)),
+        decision=Decision(()),
+        adaptive=decision,
+    )
+    return _Step(here, routed, {entry.last_hop: [entry.id] for entry in entries}, {})
+
+
+def test_an_adaptive_journey_around_a_congested_alink():
+    run = run_text(ADAPTIVE)
+    ground = Ground("a-b, b-c", 4, "c.3 c.1")
+    scene = Scene(ground, congested="b.3>c.3", queues={"b.3>c.3": 20})
+    host = BrokerId("b", 3)
+    steps = [
+        adaptive_step(run, "b.3", "P", scene, published(3, ground.audience(host)), 0b1010),
+        adaptive_step(run, "b.1", "b.3", scene, over_ilink(host, Duties(0, (("c", 0b1010),), Origin.HOST, 1)), 0),
+        adaptive_step(run, "c.1", "b.1", scene, over_alink(BrokerId("b", 1), 0b1010), 0b1010),
+        adaptive_step(run, "c.3", "c.1", scene, over_ilink(BrokerId("c", 1), Duties(0b1000, (), "b", 1)), 0b1000),
+    ]
+    assert list(_journey(run, steps)) == [
+        "  at b.3, from P:",
+        "    clusters still to be reached: 1 (bits 0010)",
+        "    congested: c.3 (queue 20)",
+        "    ways for the rest, by waiting work: b.1 (1), b.0 (2), b.2 (2), the aLinks here (20)",
+        "    > b.1 over the iLink, with clusters 1, 3 behind c, since it is the best way",
+        "  at b.1, from b.3:",
+        "    passes through: it does not enter cluster 1 here",
+        "    > c.1 over the aLink, with clusters 1, 3, wanted by T/0, since nothing else is congested",
+        "  at c.1, from b.1:",
+        "    for T/0 here",
+        "    clusters still to be reached: 3 (bits 1000)",
+        "    > c.3 over the iLink, on its static path",
+        "  at c.3, from c.1:",
+        "    for S/0 here",
+    ]
+
+
+def test_a_copy_that_is_routed_again():
+    run = run_text(ADAPTIVE)
+    scene = Scene(Ground("a-b, b-c", 4, "c.3 c.1"), dead="b.1", down="b.3-c.3")
+    again = adaptive_step(run, "b.3", "b.3", scene, Arrival(Duties(0b0010, (("c", 0b1000),))), 0b0010)
+    assert list(_journey(run, [again])) == [
+        "  at b.3, again:",
+        "    clusters still to be reached: 1 (bits 0010)",
+        "    b.1 cannot be reached: a copy for its clients waits here, and other regions enter cluster 1",
+        "    > a.3 over the aLink, with cluster 1, since the aLink is free",
+        "    ways for the rest, by waiting work: b.0 (2), b.2 (2)",
+        "    > b.0 over the iLink, with clusters 1, 3 behind c, since it is the best way",
+    ]
+
+
+def test_a_false_positive_of_adaptive_routing():
+    run = run_text(ADAPTIVE)
+    nobody = Scene(Ground("a-b, b-c", 4, ""))
+    arrival = over_ilink(BrokerId("b", 3), Duties(0b0001, (), Origin.HOST, 1))
+    assert list(_journey(run, [adaptive_step(run, "b.0", "b.3", nobody, arrival, 0b0001)])) == [
+        "  at b.0, from b.3:",
+        "    nobody wants it here or beyond: a false positive",
+    ]
 
 
 def test_static_routing_knows_no_cases():

@@ -27,10 +27,9 @@ from octopia.experiments.paper.comparisons import (
     shrinking_s,
     times,
 )
-from octopia.experiments.paper.names import System
+from octopia.experiments.paper.names import ALGORITHMS, System
 from octopia.experiments.paper.rows import PublisherRow, Tables
 from octopia.experiments.paper.verdicts import Claim, Measure
-from octopia.settings import Algorithm
 
 BROKERS = 56
 """The number of brokers of the evaluation overlay S_e (departure D1)."""
@@ -40,7 +39,7 @@ HARDLY = 0.02
 
 _RATIO, _LEAD, _DURATION, _SHARE, _TREND, _EXACT = Measure
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 _OCTOPIA_BOTH = (STATIC, DYNAMIC)
 _TID_BOTH = (TID_STATIC, TID_DYNAMIC)
 _HIGHER = change("higher", "lower")

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import enum
 
+from octopia.settings import Algorithm
+
+ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.TID_DYNAMIC)
+"""The algorithms that the paper compares."""
+
 
 class Scale(enum.StrEnum):
     """The size of a study: the smallest that shows anything, minutes on a laptop, or the paper's."""

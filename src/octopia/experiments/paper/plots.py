@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from octopia.experiments.charts import INK, LOOKS, scale_up
 from octopia.experiments.paper.columns import C, Column
-from octopia.experiments.paper.names import System
+from octopia.experiments.paper.names import ALGORITHMS, System
 from octopia.experiments.paper.rows import CostRow, SequenceRow, Side, key_of, side_of
-from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +84,7 @@ def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
 
 
 def _in_order(sides: Collection[Side]) -> list[Side]:
-    return [side for side in (*System, *Algorithm) if side in sides]
+    return [side for side in (*System, *ALGORITHMS) if side in sides]
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:

@@ -23,7 +23,7 @@ from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.figures import draw_all
 from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.experiments.paper.sensitivity import vary
@@ -31,7 +31,6 @@ from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import Ran, run_study
-from octopia.settings import Algorithm
 from octopia.simulator.profiles import find_profile
 from octopia.workloads.provenance import commit, describe_machine
 from octopia.workloads.workload import load_workload
@@ -134,7 +133,7 @@ def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[Cost
             known.add(subscribers)
             workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
             with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
-                rows += measure_costs(workload, tuple(Algorithm), MEASURING)
+                rows += measure_costs(workload, ALGORITHMS, MEASURING)
                 tell("by the clock")
     return tuple(rows)
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.paper import columns
 from octopia.experiments.paper.comparisons import Comparison, change, ratio, seconds_before, shares
-from octopia.experiments.paper.names import Scale, StudyName, System
+from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName, System
 from octopia.experiments.paper.rows import AS_ASSUMED, SensitivityRow
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import run_variants
-from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, Profile, write_profile
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ VARIATIONS = (
 )  # fmt: skip
 
 OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = Algorithm
+STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 _OCTOPIA_BOTH = (STATIC, DYNAMIC)
 _TID_BOTH = (TID_STATIC, TID_DYNAMIC)
 _LESS = change("more", "less")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
 from octopia.pipeline.spec import Burst, WorkloadSpec
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.runs import RunSpec
@@ -159,6 +159,8 @@ def _workload(fields: dict[str, Any], seed: int) -> WorkloadSpec:
 def _runs(path: Path, run: dict[str, Any], seed: int) -> Iterator[RunSpec]:
     algorithms = run["algorithm"] if isinstance(run.get("algorithm"), list) else [run.get("algorithm", "dynamic")]
     for algorithm in algorithms:
+        if algorithm not in ALGORITHMS:
+            raise InvalidFile(f"{path.name}: expected an algorithm of {', '.join(ALGORITHMS)}, got {algorithm}")
         try:
             yield msgspec.convert(run | {"algorithm": algorithm, "seed": seed, "workload": ""}, RunSpec)
         except msgspec.ValidationError as error:

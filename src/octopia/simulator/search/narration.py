@@ -22,6 +22,10 @@ _SHOWN = (
     "handle",
     "sequence",
     "publication_civ",
+    "detour",
+    "congested",
+    "down_alinks",
+    "down_ilinks",
 )
 """The fields of messages that matter to a reader."""
 
