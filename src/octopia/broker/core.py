@@ -51,6 +51,7 @@ from typing import TypeVar, cast
 
 from octopia.broker import (
     advertising,
+    answers,
     clients,
     confirming,
     exchanging,
@@ -208,6 +209,7 @@ class OctopiaBroker(BrokerShell[State]):
         losses.dropped_for(state, peer, Cause.UNACKNOWLEDGED, dropped)
         if restarted:
             losses.neighbour_restarted(state, peer)
+            advertising.secondary_restarted(state, peer)
         return state.effects
 
     def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
@@ -304,7 +306,7 @@ class OctopiaBroker(BrokerShell[State]):
             return
         advertisements = cast("Sequence[AdvertisementId]", entries)
         if task is Task.CLEAR:
-            subscribing.clear_unwanted_bits(state, filter(None, map(state.clt.get, advertisements)))
+            answers.clear(state, filter(None, map(state.clt.get, advertisements)), answers.everything(state))
             return
         if peer in state.neighbourhood.secondary_neighbours:
             exchanging.continue_over_ilink(state, task, peer, advertisements)
