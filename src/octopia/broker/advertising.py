@@ -9,7 +9,7 @@ an answer also has the directions within the cluster (``answers``).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from octopia.broker import answers, confirming
 from octopia.broker.state import State
@@ -93,9 +93,13 @@ def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None
         state.send(secondary, CivAck(tuple(stored)))
 
 
-def secondary_restarted(state: State, secondary: BrokerId) -> None:
-    """Drop the answers of a secondary neighbour that has lost its state; they count until it answers again."""
-    for entry in state.clt:
+def drop_answers(state: State, secondary: BrokerId, advertisements: Iterable[AdvertisementId] | None = None) -> None:
+    """Drop the answers of a secondary neighbour that has lost these advertisements, by default all of them.
+
+    Until it answers again it confirms subscriptions without them, so its last answers may lack directions.
+    """
+    entries = state.clt if advertisements is None else filter(None, map(state.clt.get, advertisements))
+    for entry in entries:
         if entry.held.pop(secondary, None) is not None:
             entry.audience = None
 

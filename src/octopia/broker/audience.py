@@ -44,7 +44,7 @@ def _compute(state: State, entry: CltEntry) -> Audience:
         cluster = secondary.cluster
         is_pending = secondary in entry.pending
         directions = entry.held.get(secondary)
-        if directions is None and not is_pending and cluster not in entry.civ:
+        if directions is None and not state.confirms and cluster not in entry.civ:
             directions = NOWHERE  # Without confirmations, no answer is the answer 0.
         if directions is not None:
             held[cluster] = directions

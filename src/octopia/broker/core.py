@@ -209,7 +209,7 @@ class OctopiaBroker(BrokerShell[State]):
         losses.dropped_for(state, peer, Cause.UNACKNOWLEDGED, dropped)
         if restarted:
             losses.neighbour_restarted(state, peer)
-            advertising.secondary_restarted(state, peer)
+            advertising.drop_answers(state, peer)
         return state.effects
 
     def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:

@@ -127,6 +127,7 @@ def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
     if message.subscriptions:
         state.put_off(Task.ANSWER, sender, message.subscriptions)
     if message.advertisements:
+        advertising.drop_answers(state, sender, message.advertisements)
         state.put_off(Task.ANSWER, sender, message.advertisements)
 
 

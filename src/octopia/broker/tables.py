@@ -35,8 +35,8 @@ class CltEntry:
     the host broker has acknowledged.
 
     Only adaptive routing uses ``held`` and ``audience``, at the host broker. ``held`` has the last answer of each
-    secondary broker. It stays when the link is lost, and goes when the secondary broker restarts. ``audience`` caches
-    what follows from the answers, and is None after a change.
+    secondary broker. It stays when the link is lost, and goes when the secondary broker has lost its state.
+    ``audience`` caches what follows from the answers, and is None after a change.
     """
 
     id: AdvertisementId
