@@ -10,6 +10,8 @@ Links go down and up, brokers crash and restart. The oracle is computed from the
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from types import ModuleType
 
 import hypothesis.strategies as st
 import pytest
@@ -17,8 +19,10 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from links_support import Overlay, at, hosted, offer, want
 
+from octopia.broker import advertising, answers, confirming
 from octopia.broker.audience import audience_of
 from octopia.content import intersects, parse_filter
+from octopia.errors import InvariantBroken
 from octopia.ids import ClientId
 from octopia.protocol.directions import NOWHERE, Directions
 from octopia.protocol.messages import Confirmed, Subscribe, UnadvertiseRequest, UnsubscribeRequest
@@ -230,7 +234,7 @@ class Histories(RuleBasedStateMachine):
         if hasattr(self, "world"):
             self.world.rest()
 
-    def _at_live(self, which: int, act) -> None:
+    def _at_live(self, which: int, act: Callable[[str], None]) -> None:
         live = [name for name in self.world.names if name not in self.world.crashed]
         if live:
             act(live[which % len(live)])
@@ -269,8 +273,34 @@ def play(world: World, chance: random.Random, steps: int) -> None:
     world.rest()
 
 
+def play_seeds(overlay: tuple[str, int], seeds: int, slice_max: int = 500) -> None:
+    for seed in range(seeds):
+        play(World(*overlay, slice_max=slice_max), random.Random(seed), 400)
+
+
 @pytest.mark.parametrize("slice_max", [1, 500])
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_long_histories(overlay: tuple[str, int], slice_max: int) -> None:
-    for seed in range(4):
-        play(World(*overlay, slice_max=slice_max), random.Random(seed), 400)
+    play_seeds(overlay, 4, slice_max)
+
+
+def nothing(*_: object) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "planted"),
+    [
+        (advertising, "drop_answers", nothing),
+        (answers, "clear", nothing),
+        (answers, "unknown", lambda state: NOWHERE),
+        (confirming, "_await_bits", nothing),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_planted_faults_are_found(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str, planted: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(module, function, planted)
+    with pytest.raises((AssertionError, InvariantBroken)):
+        play_seeds(("a-b", 2), 50)
