@@ -5,10 +5,12 @@ Links go down and up, brokers crash and restart. The oracle is computed from the
 
 - At rest, each host broker holds exactly the directions from which its advertisements are wanted.
 - At any time, the directions of a confirmed subscription are among those that host brokers count and hold (D5).
+- At any time, all brokers of its cluster know a confirmed subscription, or have not heard the neighbour it is behind.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from types import ModuleType
@@ -140,8 +142,13 @@ class World:
         return found
 
     def check_confirmed(self) -> None:
-        """Check that nothing confirmed is missing in what host brokers count and hold."""
+        """Check that nothing confirmed is missing in PRTs, or in what host brokers count and hold."""
         in_force = {key: self.interests[key] for key in self.confirmed}
+        for (host, handle), (name, broker) in itertools.product(in_force, self.net.brokers.items()):
+            if at(name).cluster == at(host).cluster:
+                named = self.net[host].state.clients[ClientId(f"C{host[0]}{host[2]}")].subscriptions[handle]
+                unheard = [each.region for each in broker.state.unheard_neighbours]
+                assert named in broker.state.prt or self.direction(name, host) in unheard
         for (host, handle), text in self.offers.items():
             audience = audience_of(self.net[host].state, [hosted(self.net[host], f"C{host[0]}{host[2]}", handle)])
             for cluster, directions in self.owed(host, text, in_force).items():
