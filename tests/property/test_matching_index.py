@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import INDEX, SCAN, Match, MatcherFactory
+from octopia.protocol.directions import Directions
 from plain_matching import module_of, plain_matching
 
 HERE = BrokerId("a", 0)
@@ -83,6 +84,8 @@ class IndexAndScan(RuleBasedStateMachine):
     def relate(self, content: Disjunction) -> None:
         assert self.index.intersecting(content) == self.scan.intersecting(content)
         assert self.index.any_intersecting(content) == self.scan.any_intersecting(content)
+        for asked in (Directions(True, ("b", "c")), Directions(True, ("d",)), Directions(False, ("c",))):
+            assert self.index.intersecting_from(content, asked) == self.scan.intersecting_from(content, asked)
         assert self.index_offers.intersected_by(content) == self.scan_offers.intersected_by(content)
 
     @rule()

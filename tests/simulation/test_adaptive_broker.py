@@ -105,9 +105,9 @@ def uncongested(scenario: Scenario) -> Scenario:
     return dataclasses.replace(scenario, routing=routing, links=(), events=events)
 
 
-def journeys(run: Run) -> list[tuple[int | None, str, str, str | None]]:
+def journeys(run: Run) -> list[tuple[int, str, str, str]]:
     hops = [each for each in run.recorder.hops if each.publication is not None]
-    return [(each.publication, each.sender, each.receiver, each.civ) for each in hops]
+    return sorted((each.publication or 0, each.sender, each.receiver, each.civ or "") for each in hops)
 
 
 @pytest.mark.parametrize("example", ["fig7b", "fig7c", "fig7d", "outage"])

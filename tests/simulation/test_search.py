@@ -20,6 +20,7 @@ from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import LinkSettings, Outcome, Session
 from octopia.node import core as node
 from octopia.protocol import Frame, Hello
+from octopia.protocol.directions import Directions
 from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
 from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario, steps
 
@@ -75,12 +76,14 @@ def test_a_million_states(scenario: str, order: Order) -> None:
 # Defects that the search must find.
 
 
-def take_any_update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
+def take_any_update(
+    state: State, entry: CltEntry, secondary: BrokerId, version: Version, directions: Directions
+) -> None:
     """Apply CIV updates regardless of their version."""
     entry.pending.pop(secondary, None)
     entry.versions[secondary] = version
     bit = secondary.cluster
-    entry.civ = entry.civ.with_bit(bit) if wanted else entry.civ.without_bit(bit)
+    entry.civ = entry.civ.with_bit(bit) if directions else entry.civ.without_bit(bit)
 
 
 def take_any_frame(session: Session, frame: Frame, outcome: Outcome) -> None:

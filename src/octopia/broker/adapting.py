@@ -16,8 +16,6 @@ import msgspec
 from octopia.broker import losses
 from octopia.broker.adaptive_routing import (
     Arrival,
-    Audience,
-    Directions,
     Dispatch,
     from_waiting_room,
     over_alink,
@@ -30,22 +28,15 @@ from octopia.broker.interface import Verdict
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
 from octopia.broker.statuses import AlinkStatus, Status, make_status
-from octopia.broker.tables import CltEntry
 from octopia.broker.waiting_room import Place, Waiting
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, LinkKind
 from octopia.protocol import Cause, ClusterIndexVector
-from octopia.protocol.duties import Duties, Lane, Origin, clusters_of, lane_of
+from octopia.protocol.duties import Duties, Lane, Origin, lane_of
 from octopia.protocol.messages import Detour, LinkStatuses, Publish
-from octopia.settings import Algorithm
 
 Outgoing: TypeAlias = tuple[BrokerId, Publish, Duties | None]
 """A copy of a publication, the link that it is for, and under adaptive routing its duties."""
-
-
-def is_adaptive(state: State) -> bool:
-    """Return whether a broker routes adaptively."""
-    return state.settings.routing.algorithm is Algorithm.ADAPTIVE
 
 
 class View:
@@ -127,7 +118,7 @@ def check_detour(state: State, sender: BrokerId, publication: Publish, detour: D
     regions = {each.region for each in state.neighbourhood.primary_neighbours}
     is_alink = sender.cluster == state.cluster
     problem = ""
-    if not is_adaptive(state):
+    if not state.is_adaptive:
         problem = "routing is not adaptive here"
     elif is_alink and detour != Detour(detour.lane):
         problem = "over an aLink it has nothing but clusters to enter"
@@ -204,21 +195,11 @@ def _not_sent(copy: Publish) -> Publish:
     return msgspec.structs.replace(copy, publication_civ=None, detour=None, hop=copy.hop - 1)
 
 
-def audience_of(state: State, advertisements: Sequence[CltEntry]) -> Audience:
-    """Return the clusters that want what these advertisements promise."""
-    targets = 0
-    for entry in advertisements:
-        targets |= entry.routing_civ.bits
-    targets &= ~(1 << state.cluster)
-    everything = Directions(
-        here=True, regions=tuple(sorted(each.region for each in state.neighbourhood.primary_neighbours))
-    )
-    return Audience(targets, dict.fromkeys(clusters_of(targets), everything), {})
-
-
 def interested(state: State, links: Sequence[BrokerId]) -> Sequence[BrokerId]:
-    """Return the primary neighbours that want a publication, or may want it."""
-    return links
+    """Return the primary neighbours that want a publication, with those whose subscriptions are not all known."""
+    if not state.unheard_neighbours:
+        return links
+    return sorted({*links, *state.unheard_neighbours})
 
 
 # Copies without an input: taken back from a link, or from the waiting room.

@@ -54,6 +54,7 @@ import msgspec
 
 from octopia.broker.statuses import AlinkStatus
 from octopia.ids import BrokerId
+from octopia.protocol.directions import Directions
 from octopia.protocol.duties import Duties, Entered, Origin, clusters_of, crossings, regions_beyond
 
 
@@ -99,13 +100,6 @@ class AdaptiveView(Protocol):
 
     def linked(self, cluster: int, other: int) -> bool:
         """Return whether the broker of ``cluster`` has, as last reported, an iLink to that of ``other``."""
-
-
-class Directions(msgspec.Struct, frozen=True, gc=False):
-    """The parts of a cluster that want a publication: its broker in the host region, and primary regions of that."""
-
-    here: bool
-    regions: tuple[str, ...]
 
 
 class Audience(msgspec.Struct, frozen=True, gc=False):

@@ -2,15 +2,21 @@
 
 An advertisement is known only in the host region of its publisher. The host broker stores it and sends it to its
 secondary neighbours. They store it too, and answer with their cluster's bit if their cluster has an intersecting
-subscription. With confirmations (D5) they always answer, and count as interested until they do.
+subscription. With confirmations (D5) they always answer, and count as interested until they do. Under adaptive routing
+an answer also has the directions within the cluster (``answers``).
 """
 
 from __future__ import annotations
 
-from octopia.broker import confirming
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from octopia.broker import answers, confirming
 from octopia.broker.state import State
 from octopia.broker.tables import CltEntry
+from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId
+from octopia.protocol.directions import NOWHERE, Directions
 from octopia.protocol.messages import (
     Advertise,
     AdvertiseRequest,
@@ -54,9 +60,8 @@ def on_advertise(state: State, host_broker: BrokerId, message: Advertise) -> Non
         return
     entry = CltEntry(message.id, message.offer, host_broker, state.civ_of(host_broker.cluster))
     state.clt.add(entry)
-    # A broker must not answer 0 until it knows all subscriptions of its cluster.
-    if not state.prt_is_complete or state.prt.any_intersecting(message.offer):
-        entry.civ = entry.civ.with_bit(state.cluster)
+    entry.answer(state.cluster, answers.wanted(state, message.offer))
+    if entry.directions:
         state.send_civ_updates(CivSet, [entry])
     elif state.confirms:
         state.send_civ_updates(CivNone, [entry])
@@ -76,32 +81,74 @@ def forget(state: State, advertisement: AdvertisementId) -> None:
 
 def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None:
     """Store at the host broker whether the sender's cluster wants these advertisements, and acknowledge it."""
-    match message:
-        case CivState():
-            wanted, unwanted = message.wanted, message.unwanted
-        case CivSet():
-            wanted, unwanted = message.advertisements, ()
-        case CivUnset() | CivNone():
-            wanted, unwanted = (), message.advertisements
     stored: list[tuple[AdvertisementId, Version]] = []
-    for index, advertisement in enumerate((*wanted, *unwanted)):
+    for advertisement, directions in list(_answers_in(state, secondary, message)):
         entry = state.clt.get(advertisement)
         # An unknown advertisement needs no answer: its withdrawal is on its way to the sender.
         if entry is not None and entry.is_hosted_here:
-            _update(entry, secondary, message.version, wanted=index < len(wanted))
+            _update(state, entry, secondary, message.version, directions)
             stored.append((advertisement, entry.versions[secondary]))
             confirming.advertisement_settled(state, entry)
     if stored and state.confirms:
         state.send(secondary, CivAck(tuple(stored)))
 
 
-def _update(entry: CltEntry, secondary: BrokerId, version: Version, *, wanted: bool) -> None:
+def drop_answers(state: State, secondary: BrokerId, advertisements: Iterable[AdvertisementId] | None = None) -> None:
+    """Drop the answers of a secondary neighbour that has lost these advertisements, by default all of them.
+
+    Until it answers again it confirms subscriptions without them, so its last answers may lack directions.
+    """
+    entries = state.clt if advertisements is None else filter(None, map(state.clt.get, advertisements))
+    for entry in entries:
+        if entry.held.pop(secondary, None) is not None:
+            entry.audience = None
+
+
+def _answers_in(state: State, secondary: BrokerId, message: CivUpdate) -> Iterator[tuple[AdvertisementId, Directions]]:
+    """Yield the advertisements that an update speaks of, each with the directions that want it."""
+    match message:
+        case CivState():
+            yield from _zip(state, secondary, message.wanted, message.directions, answers.everything(state))
+            yield from zip(message.unwanted, itertools.repeat(NOWHERE))
+        case CivSet():
+            yield from _zip(state, secondary, message.advertisements, message.directions, answers.everything(state))
+        case CivUnset():
+            yield from _zip(state, secondary, message.advertisements, message.directions, NOWHERE)
+        case CivNone():
+            yield from zip(message.advertisements, itertools.repeat(NOWHERE))
+
+
+def _zip(
+    state: State,
+    secondary: BrokerId,
+    advertisements: Sequence[AdvertisementId],
+    directions: Sequence[Directions],
+    default: Directions,
+) -> Iterator[tuple[AdvertisementId, Directions]]:
+    """Return pairs of advertisements and directions; without directions, each has the ``default``."""
+    if not directions:
+        return zip(advertisements, itertools.repeat(default))
+    if len(directions) != len(advertisements):
+        raise ProtocolViolation(
+            f"{secondary} sent {len(directions)} sets of directions for {len(advertisements)} advertisements"
+        )
+    possible = answers.everything(state)
+    for each in directions:
+        if each != Directions.of(each) & possible:
+            raise ProtocolViolation(f"expected directions among {list(possible)} from {secondary}, got {list(each)}")
+    return zip(advertisements, directions, strict=True)
+
+
+def _update(state: State, entry: CltEntry, secondary: BrokerId, version: Version, directions: Directions) -> None:
     """Apply D4: an older version changes nothing, an equal one only ends a pending state."""
     stored = entry.versions.get(secondary)
     if stored is not None and version < stored:
         return
     entry.pending.pop(secondary, None)
+    entry.audience = None
     if stored is None or version > stored:
         entry.versions[secondary] = version
         bit = secondary.cluster
-        entry.civ = entry.civ.with_bit(bit) if wanted else entry.civ.without_bit(bit)
+        entry.civ = entry.civ.with_bit(bit) if directions else entry.civ.without_bit(bit)
+        if state.is_adaptive:
+            entry.held[secondary] = directions

@@ -113,7 +113,7 @@ def link_lost(state: State, peer: BrokerId) -> None:
         return
     for entry in state.clt:
         if entry.is_hosted_here:
-            entry.pending[peer] = None
+            entry.await_answer(peer)
         elif entry.last_hop == peer:
             entry.acked = None
     for waiting in state.confirming.values():

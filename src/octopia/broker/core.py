@@ -52,6 +52,7 @@ from typing import TypeVar, cast
 from octopia.broker import (
     adapting,
     advertising,
+    answers,
     clients,
     confirming,
     exchanging,
@@ -186,7 +187,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.down.pop(peer, None)
         self._guard(peer, exchanging.greet, state, peer)
         self._guard(peer, losses.link_came_up, state, peer)
-        if adapting.is_adaptive(state):
+        if state.is_adaptive:
             self._guard(peer, self._adapt_to_link_up, peer)
         state.effects.ready[peer] = None
         self._finish()
@@ -202,7 +203,7 @@ class OctopiaBroker(BrokerShell[State]):
             self._guard(peer, losses.dropped_for, state, peer, Cause.LINK_DOWN, dropped)
             for lose in (confirming.link_lost, exchanging.link_lost, placing.link_went_down):
                 self._guard(peer, lose, state, peer)
-            if adapting.is_adaptive(state):
+            if state.is_adaptive:
                 self._guard(peer, self._adapt_to_link_down, peer, unsent)
             self._finish()
         return state.effects
@@ -231,6 +232,7 @@ class OctopiaBroker(BrokerShell[State]):
         losses.dropped_for(state, peer, Cause.UNACKNOWLEDGED, dropped)
         if restarted:
             losses.neighbour_restarted(state, peer)
+            advertising.drop_answers(state, peer)
         return state.effects
 
     def batch_failed(self, peer: Peer, batch: Sequence[Message], now_ms: float) -> Effects:
@@ -268,11 +270,11 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if state.backlog:
             return state.now_ms
-        if not state.requests and not state.down and state.recovery is None and not adapting.is_adaptive(state):
+        if not state.requests and not state.down and state.recovery is None and not state.is_adaptive:
             return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
-        if adapting.is_adaptive(state):
+        if state.is_adaptive:
             due.append(adapting.next_deadline_ms(state))
         return min((each for each in due if each is not None), default=None)
 
@@ -320,7 +322,7 @@ class OctopiaBroker(BrokerShell[State]):
             self._guard(self.id, confirming.send_confirmations, self._state)
         if self._state.down or len(self._state.room):
             self._guard(self.id, limits.enforce, self._state)
-        if adapting.is_adaptive(self._state):
+        if self._state.is_adaptive:
             self._guard(self.id, adapting.tell_statuses, self._state)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
@@ -331,7 +333,7 @@ class OctopiaBroker(BrokerShell[State]):
             return
         advertisements = cast("Sequence[AdvertisementId]", entries)
         if task is Task.CLEAR:
-            subscribing.clear_unwanted_bits(state, filter(None, map(state.clt.get, advertisements)))
+            answers.clear(state, filter(None, map(state.clt.get, advertisements)), answers.everything(state))
             return
         if peer in state.neighbourhood.secondary_neighbours:
             exchanging.continue_over_ilink(state, task, peer, advertisements)

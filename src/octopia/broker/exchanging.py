@@ -9,16 +9,17 @@ part says whether the digest is complete.
 A broker that lost its state is *recovering*. It handles control messages, but routes no publications. Its digest to a
 primary neighbour is complete once every other primary neighbour has sent it a complete one, and is then sent again. Its
 PRT is complete when all primary neighbours have. Until then it answers that its cluster wants everything; afterwards it
-unsets the bits that nobody needs. So no broker forgets what lies behind a restarted broker, and no bit is lost. If a
-neighbour stays silent beyond the grace period, publications are admitted again and clients are notified of the gap, but
-incomplete digests stay incomplete.
+unsets the bits that nobody needs. Under adaptive routing it does so for each direction on its own. So no broker forgets
+what lies behind a restarted broker, and no bit is lost. If a neighbour stays silent beyond the grace period,
+publications are admitted again and clients are notified of the gap, but incomplete digests stay incomplete.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
-from octopia.broker import advertising, confirming, losses, placing, subscribing
+from octopia.broker import advertising, answers, confirming, losses, placing, subscribing
 from octopia.broker.state import Recovery, State, Task
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.protocol import Cause
@@ -40,6 +41,7 @@ def begin_recovery(state: State) -> None:
         dict.fromkeys(neighbourhood.primary_neighbours),
         dict.fromkeys(neighbourhood.secondary_neighbours),
         grace_until_ms=state.now_ms + state.settings.grace_ms,
+        unheard=dict.fromkeys(neighbourhood.primary_neighbours),
     )
     _note_region(state, recovery)
 
@@ -125,6 +127,7 @@ def on_fetch(state: State, sender: BrokerId, message: Fetch) -> None:
     if message.subscriptions:
         state.put_off(Task.ANSWER, sender, message.subscriptions)
     if message.advertisements:
+        advertising.drop_answers(state, sender, message.advertisements)
         state.put_off(Task.ANSWER, sender, message.advertisements)
 
 
@@ -195,6 +198,7 @@ def progress(state: State) -> None:
     if recovery is None:
         return
     primary = state.neighbourhood.primary_neighbours
+    unknown = answers.unknown(state)
     for neighbour in primary:
         # A digest under way says at its end that it is complete.
         is_told = neighbour in recovery.told_complete or (Task.DIGEST, neighbour) in state.backlog
@@ -204,13 +208,16 @@ def progress(state: State) -> None:
     for neighbour in known_again:
         del recovery.passed_by[neighbour]
     losses.admitted_early(state, known_again)
+    for neighbour in filter(recovery.knows_all_from, list(recovery.unheard)):
+        del recovery.unheard[neighbour]
     knows_cluster = all(map(recovery.knows_all_from, primary))
     if knows_cluster and not recovery.knows_cluster:
         recovery.knows_cluster = True
+        placing.resume_all(state)
+    if answers.unknown(state) != unknown:
         received = [entry.id for entry in state.clt if not entry.is_hosted_here]
         if received:
             state.put_off(Task.CLEAR, state.id, received)
-        placing.resume_all(state)
     if knows_cluster and recovery.knows_region:
         state.recovery = None
 
@@ -289,6 +296,7 @@ def _send_civ_state(state: State, host_broker: BrokerId, advertisements: Sequenc
     version = state.mint_version()
     for entry in entries:
         entry.sent = version
-    wanted = sorted(entry.id for entry in entries if state.cluster in entry.civ)
-    unwanted = sorted(entry.id for entry in entries if state.cluster not in entry.civ)
-    state.send(host_broker, CivState(tuple(wanted), tuple(unwanted), version))
+    wanted = sorted([entry for entry in entries if entry.directions], key=operator.attrgetter("id"))
+    unwanted = sorted(entry.id for entry in entries if not entry.directions)
+    named = tuple([entry.id for entry in wanted])
+    state.send(host_broker, CivState(named, tuple(unwanted), version, state.directions_in(wanted)))

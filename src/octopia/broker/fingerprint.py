@@ -65,7 +65,8 @@ def describe(state: State) -> list[Any]:
 
 def _advertisement(entry: CltEntry) -> list[Any]:
     versions = [[secondary, version] for secondary, version in sorted(entry.versions.items())]
-    updates = [sorted(entry.pending), entry.sent, entry.acked]
+    held = [[secondary, directions] for secondary, directions in sorted(entry.held.items())]
+    updates = [sorted(entry.pending), entry.directions, entry.sent, entry.acked, held]
     return [entry.id, entry.offer, str(entry.last_hop), entry.civ, entry.ordered, versions, updates]
 
 
@@ -116,6 +117,7 @@ def _recovery(recovery: Recovery | None) -> list[Any]:
         sorted(recovery.told_complete),
         [recovery.knows_cluster, recovery.knows_region, recovery.grace_passed, recovery.grace_until_ms],
         sorted(recovery.passed_by),
+        sorted(recovery.unheard),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from octopia.broker import adapting
+from octopia.broker import answers
 from octopia.broker.adaptive_routing import Dispatch
 from octopia.broker.common import CommonState, Subscriber, Task
 from octopia.broker.rerouting import duties_taken_back
@@ -62,13 +62,20 @@ def _hosted_violations(state: State, entry: CltEntry) -> Iterator[str]:
     for cluster in entry.civ:
         if cluster != state.cluster and state.neighbourhood.secondary_neighbour(cluster) not in entry.versions:
             yield f"bit {cluster} of {entry.id} is set, but no update from that cluster set it"
+    for secondary, directions in entry.held.items():
+        if secondary not in entry.versions or bool(directions) != (secondary.cluster in entry.civ):
+            yield f"{entry.id} has the CIV {entry.civ}, but {secondary} answered {list(directions)}"
 
 
 def _secondary_violations(state: State, entry: CltEntry) -> Iterator[str]:
     if entry.last_hop != entry.id.host_broker:
         yield f"{entry.id} came from {entry.last_hop}, which is not its host broker"
-    wanted = not state.prt_is_complete or state.prt.any_intersecting(entry.offer)
-    expected = state.civ_of(entry.id.host_broker.cluster, *([state.cluster] if wanted else []))
+    wanted = answers.wanted(state, entry.offer)
+    # After recovery, directions that are no longer wanted are removed in slices.
+    is_behind = entry.id in state.backlog.get((Task.CLEAR, state.id), {})
+    if wanted - entry.directions or (entry.directions - wanted and not is_behind):
+        yield f"the answer to {entry.id} is {list(entry.directions)}, but the PRT says {list(wanted)}"
+    expected = state.civ_of(entry.id.host_broker.cluster, *([state.cluster] if entry.directions else []))
     if entry.civ != expected:
         yield f"the subscription_civ of {entry.id} is {entry.civ}, but the PRT says {expected}"
 
@@ -126,7 +133,7 @@ def _queue_violations(state: State) -> Iterator[str]:
         if queue.is_down != (peer in state.down):
             yield f"the queue to {peer} and the list of links that are down do not agree"
         for message in queue.waiting():
-            if isinstance(message, Publish) and not adapting.is_adaptive(state):
+            if isinstance(message, Publish) and not state.is_adaptive:
                 yield from _publication_violations(state, peer, message)
 
 

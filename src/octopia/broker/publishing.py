@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from octopia.broker import adapting, losses
 from octopia.broker.adapting import Outgoing
 from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, published, route_adaptively
+from octopia.broker.audience import audience_of
 from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
@@ -60,7 +61,7 @@ def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoi
     """Return the function that delivers and routes publications from one link, and returns the copies of each."""
     if not isinstance(source, BrokerId):
         return functools.partial(_route_from_client, state, View(state), source)
-    if adapting.is_adaptive(state):
+    if state.is_adaptive:
         return functools.partial(_adapt_from_broker, state, View(state), source)
     return functools.partial(_route_from_broker, state, View(state), source)
 
@@ -127,8 +128,8 @@ def _route_from_client(
     state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
-    if not ordered and adapting.is_adaptive(state):
-        arrival = published(state.cluster, adapting.audience_of(state, advertisements))
+    if not ordered and state.is_adaptive:
+        arrival = published(state.cluster, audience_of(state, advertisements))
         return _adapt(state, publisher, publication, arrival, match, advertisements)
     wanted = wanted_at_host(state, match, advertisements)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:

@@ -8,11 +8,13 @@ Outgoing messages are put into output queues and noted in the effects of the cur
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
+from octopia.broker.adaptive_routing import Audience
 from octopia.broker.common import BrokerSettings, Client, CommonState, Task
 from octopia.broker.statuses import StatusSender, StatusTable
 from octopia.broker.tables import Clt, CltEntry, Prt
@@ -21,10 +23,14 @@ from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.markers import Derived
 from octopia.protocol import Cause, ClusterIndexVector, MessageKind
+from octopia.protocol.directions import Directions
 from octopia.protocol.duties import Duties
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Publish, PublishRequest, Version
+from octopia.settings import Algorithm
 
 __all__ = ["BrokerSettings", "Client", "Confirming", "Input", "Owed", "Recovery", "Request", "State", "Task"]
+
+_id_of = operator.attrgetter("id")
 
 
 class Confirming(msgspec.Struct, gc=False):
@@ -59,6 +65,7 @@ class Recovery:
     neighbours. ``told_complete`` holds the primary neighbours that were sent a complete digest. ``knows_cluster`` is
     True once the PRT is complete, and ``knows_region`` while the CLT has all advertisements of secondary neighbours.
     ``passed_by`` holds the primary neighbours that publications may have passed by since the end of the grace period.
+    ``unheard`` holds the primary neighbours that have not yet sent everything that lies behind them.
     """
 
     incomplete: dict[BrokerId, None]
@@ -71,6 +78,7 @@ class Recovery:
     knows_region: bool = False
     grace_passed: bool = False
     passed_by: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
+    unheard: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
 
     def knows_all_from(self, neighbour: BrokerId) -> bool:
         """Return whether a primary neighbour has sent everything that lies behind it."""
@@ -116,7 +124,8 @@ class State(CommonState):
     for links that are down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the
     advertisements of clients that have left while publications of theirs wait to be placed. Adaptive routing has the
     ``room`` where copies wait for a way, the ``statuses`` that secondary neighbours have told, and what this broker has
-    told them; ``links_changed`` is True if a link went down or came up since.
+    told them; ``links_changed`` is True if a link went down or came up since. ``unions`` caches the audiences of
+    publications that conform to several advertisements.
     """
 
     clt: Clt
@@ -142,6 +151,9 @@ class State(CommonState):
     status_sender: StatusSender = dataclasses.field(default_factory=StatusSender)
     links_changed: bool = False
     next_version: int = 0
+    unions: Derived[dict[tuple[AdvertisementId, ...], tuple[tuple[Audience, ...], Audience]]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def subscriptions_searched(self) -> int:
@@ -157,6 +169,16 @@ class State(CommonState):
     def confirms(self) -> bool:
         """True if subscriptions and advertisements are confirmed (D5)."""
         return self.settings.routing.confirmations
+
+    @property
+    def is_adaptive(self) -> bool:
+        """True if publications are routed adaptively."""
+        return self.settings.routing.algorithm is Algorithm.ADAPTIVE
+
+    @property
+    def unheard_neighbours(self) -> Collection[BrokerId]:
+        """The primary neighbours with subscriptions that this broker may not know: they count as wanting everything."""
+        return self.recovery.unheard if self.recovery is not None else ()
 
     @property
     def prt_is_complete(self) -> bool:
@@ -194,5 +216,13 @@ class State(CommonState):
             version = self.mint_version()
             for entry in per_ilink[host_broker]:
                 entry.sent = version
-            ids = sorted(entry.id for entry in per_ilink[host_broker])
-            self.send(host_broker, update(tuple(ids), version))
+            named = sorted(per_ilink[host_broker], key=_id_of)
+            ids = tuple([entry.id for entry in named])
+            if issubclass(update, CivNone):
+                self.send(host_broker, CivNone(ids, version))
+            else:
+                self.send(host_broker, update(ids, version, self.directions_in(named)))
+
+    def directions_in(self, entries: Iterable[CltEntry]) -> tuple[Directions, ...]:
+        """Return our answers to advertisements as messages carry them; only adaptive routing has directions."""
+        return tuple([entry.directions for entry in entries]) if self.is_adaptive else ()

@@ -6,14 +6,13 @@ it sets the bits of intersecting advertisements at each broker of the cluster th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from octopia.broker import confirming
+from octopia.broker import answers, confirming
 from octopia.broker.state import State, Task
 from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import Disjunction
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
-from octopia.protocol.messages import CivSet, CivUnset, Subscribe, SubscribeRequest, Unsubscribe
+from octopia.protocol.directions import Directions
+from octopia.protocol.messages import Subscribe, SubscribeRequest, Unsubscribe
 
 
 def subscribe_for_client(state: State, subscriber: ClientId, request: SubscribeRequest) -> SubscriptionId:
@@ -52,10 +51,7 @@ def _store_and_spread(state: State, last_hop: Peer, message: Subscribe) -> None:
     for neighbour in neighbours:
         state.send(neighbour, message)
     intersected = of_secondary_neighbours(state, message.interest)
-    newly_wanted = [entry for entry in intersected if state.cluster not in entry.civ]
-    for entry in newly_wanted:
-        entry.civ = entry.civ.with_bit(state.cluster)
-    state.send_civ_updates(CivSet, newly_wanted)
+    answers.add(state, intersected, answers.direction_from(state, last_hop))
     if state.confirms:
         confirming.begin(state, last_hop, message, neighbours, intersected)
 
@@ -66,18 +62,9 @@ def remove_and_spread(state: State, last_hop: Peer, subscription: SubscriptionId
     confirming.forget(state, subscription)
     for neighbour in _other_primary_neighbours(state, last_hop):
         state.send(neighbour, Unsubscribe(subscription))
-    if state.prt_is_complete:
-        clear_unwanted_bits(state, of_secondary_neighbours(state, removed.interest))
-
-
-def clear_unwanted_bits(state: State, entries: Iterable[CltEntry]) -> None:
-    """Clear our bit of entries that no subscription of this cluster intersects, and tell their host brokers."""
-    no_longer_wanted = [
-        entry for entry in entries if state.cluster in entry.civ and not state.prt.any_intersecting(entry.offer)
-    ]
-    for entry in no_longer_wanted:
-        entry.civ = entry.civ.without_bit(state.cluster)
-    state.send_civ_updates(CivUnset, no_longer_wanted)
+    direction = answers.direction_from(state, last_hop)
+    if direction not in answers.unknown(state):
+        answers.clear(state, of_secondary_neighbours(state, removed.interest), Directions.of((direction,)))
 
 
 def of_secondary_neighbours(state: State, interest: Disjunction) -> list[CltEntry]:

@@ -14,12 +14,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from octopia.broker.adaptive_routing import Audience
 from octopia.broker.numbered import Numbered
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.markers import Derived
 from octopia.matching import Advertisements, Match, Subscriptions
 from octopia.protocol import ClusterIndexVector
+from octopia.protocol.directions import NOWHERE, Directions
 from octopia.protocol.messages import Version
 
 
@@ -29,8 +31,12 @@ class CltEntry:
 
     At the host broker, ``versions`` holds the version of the last update from each secondary broker. ``pending`` holds
     the secondary brokers that have not answered, or whose link was lost since: they count as 1 (D4). At a secondary
-    broker, ``sent`` is the version of its last update, and ``acked`` the last version that the host broker has
-    acknowledged.
+    broker, ``directions`` is its answer, ``sent`` the version of its last update, and ``acked`` the last version that
+    the host broker has acknowledged.
+
+    Only adaptive routing uses ``held`` and ``audience``, at the host broker. ``held`` has the last answer of each
+    secondary broker. It stays when the link is lost, and goes when the secondary broker has lost its state.
+    ``audience`` caches what follows from the answers, and is None after a change.
     """
 
     id: AdvertisementId
@@ -40,8 +46,11 @@ class CltEntry:
     ordered: bool = False
     versions: dict[BrokerId, Version] = dataclasses.field(default_factory=dict)
     pending: dict[BrokerId, None] = dataclasses.field(default_factory=dict)
+    directions: Directions = NOWHERE
     sent: Version | None = None
     acked: Version | None = None
+    held: dict[BrokerId, Directions] = dataclasses.field(default_factory=dict)
+    audience: Derived[Audience | None] = None
 
     @property
     def is_hosted_here(self) -> bool:
@@ -60,6 +69,16 @@ class CltEntry:
     def awaits_ack(self) -> bool:
         """True if the host broker has not acknowledged the last update of this secondary broker."""
         return self.sent is not None and (self.acked is None or self.acked < self.sent)
+
+    def answer(self, cluster: int, directions: Directions) -> None:
+        """Change the answer of this secondary broker, whose cluster is ``cluster``."""
+        self.directions = directions
+        self.civ = self.civ.with_bit(cluster) if directions else self.civ.without_bit(cluster)
+
+    def await_answer(self, secondary: BrokerId) -> None:
+        """Count a secondary broker as interested until it answers again (D4)."""
+        self.pending[secondary] = None
+        self.audience = None
 
 
 class PrtEntry(msgspec.Struct, frozen=True, gc=False):
@@ -163,3 +182,7 @@ class Prt:
     def any_intersecting(self, offer: Disjunction) -> bool:
         """Return whether a subscription of this cluster intersects ``offer``."""
         return self._matcher.any_intersecting(offer)
+
+    def intersecting_from(self, offer: Disjunction, asked: Directions) -> Directions:
+        """Return those of the directions ``asked`` from which a subscription came that intersects ``offer``."""
+        return self._matcher.intersecting_from(offer, asked)

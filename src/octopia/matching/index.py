@@ -20,11 +20,12 @@ from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
-from octopia.matching.interface import Match, MatcherFactory
+from octopia.matching.interface import Match, MatcherFactory, direction_of
 from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
 from octopia.matching.numbering import Numbering
 from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
+from octopia.protocol.directions import Directions
 
 IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 """True if the kernel of the index is compiled."""
@@ -36,6 +37,9 @@ MOST_LINK_SETS = 4096
 """The number of sets of links that are cached as tuples."""
 
 _ALL = 1 << 62
+
+_GROWING = (64, 4096, _ALL)
+"""The numbers of subscriptions that a search for their directions collects before it starts again for more."""
 
 
 class _Entry(msgspec.Struct, frozen=True, gc=False):
@@ -192,6 +196,26 @@ class IndexSubscriptions:
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Return whether any subscription intersects ``advertisement``."""
         return next(self._intersecting(advertisement, 1), None) is not None
+
+    def intersecting_from(self, advertisement: Disjunction, asked: Directions) -> Directions:
+        """Return those of the directions ``asked`` from which a subscription came that intersects ``advertisement``."""
+        left = dict.fromkeys(asked & self._directions() if self._places else asked)
+        asked = Directions.of(left)
+        for enough in _GROWING if left else ():
+            collected = 0
+            for name in self._intersecting(advertisement, enough):
+                left.pop(direction_of(self._entries[name].link), None)
+                if not left:
+                    return asked
+                collected += 1
+            if collected < enough:
+                break
+        return asked - Directions.of(left)
+
+    def _directions(self) -> Directions:
+        """Return the directions that any subscription came from."""
+        regions = [link.region for link, group in self._groups.items() if self._members[group]]
+        return Directions(self._members[LOCAL] > 0, tuple(sorted(regions)))
 
     def size_bytes(self) -> int:
         """Return the size of rows and intervals in bytes."""

@@ -17,6 +17,8 @@ import msgspec
 
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
+from octopia.protocol.directions import Directions
+from octopia.protocol.duties import HERE
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -56,6 +58,9 @@ class Subscriptions(Protocol):
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Return whether any subscription intersects ``advertisement``."""
 
+    def intersecting_from(self, advertisement: Disjunction, asked: Directions) -> Directions:
+        """Return those of the directions ``asked`` from which a subscription came that intersects ``advertisement``."""
+
 
 class Advertisements(Protocol):
     """The advertisements that a broker knows, each with the link it came from."""
@@ -81,3 +86,8 @@ class MatcherFactory(NamedTuple):
 
     subscriptions: type[Subscriptions]
     advertisements: type[Advertisements]
+
+
+def direction_of(link: Peer) -> str:
+    """Return the direction that a link leads to: the region of a neighbour, or ``HERE`` for a client."""
+    return link.region if isinstance(link, BrokerId) else HERE

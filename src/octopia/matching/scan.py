@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from octopia.content import Disjunction, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
-from octopia.matching.interface import Match, MatcherFactory
+from octopia.matching.interface import Match, MatcherFactory, direction_of
 from octopia.matching.numbering import Numbering
+from octopia.protocol.directions import Directions
 
 
 class ScanSubscriptions:
@@ -60,6 +61,11 @@ class ScanSubscriptions:
     def any_intersecting(self, advertisement: Disjunction) -> bool:
         """Return whether any subscription intersects ``advertisement``."""
         return any(intersects(advertisement, interest) for interest, _ in self._entries.values())
+
+    def intersecting_from(self, advertisement: Disjunction, asked: Directions) -> Directions:
+        """Return those of the directions ``asked`` from which a subscription came that intersects ``advertisement``."""
+        intersecting = (link for interest, link in self._entries.values() if intersects(advertisement, interest))
+        return asked & Directions.of(map(direction_of, intersecting))
 
 
 class ScanAdvertisements:

@@ -21,6 +21,7 @@ from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
+from octopia.protocol.directions import Directions
 from octopia.protocol.duties import Crossings, Entered, Lane, Origin
 from octopia.protocol.kinds import MessageKind
 from octopia.protocol.traffic import CONTROL, HEADER_BYTES
@@ -117,20 +118,28 @@ class Unsubscribe(Control, frozen=True):
     id: SubscriptionId
 
 
-class CivSet(Control, frozen=True):
-    """A notice to the host broker: the sender's cluster now wants these advertisements (D3)."""
+class CivSet(Control, frozen=True, omit_defaults=True):
+    """A notice to the host broker: the sender's cluster now wants these advertisements (D3).
+
+    Under adaptive routing, ``directions`` says which parts of the cluster want each of them, old and new.
+    """
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_SET
     advertisements: tuple[AdvertisementId, ...]
     version: Version
+    directions: tuple[Directions, ...] = ()
 
 
-class CivUnset(Control, frozen=True):
-    """A notice to the host broker: the sender's cluster no longer wants these advertisements (D3)."""
+class CivUnset(Control, frozen=True, omit_defaults=True):
+    """A notice to the host broker: the sender's cluster no longer wants these advertisements (D3).
+
+    Under adaptive routing, ``directions`` says which parts of the cluster still want each of them.
+    """
 
     kind: ClassVar[MessageKind] = MessageKind.CIV_UNSET
     advertisements: tuple[AdvertisementId, ...]
     version: Version
+    directions: tuple[Directions, ...] = ()
 
 
 class Detour(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -235,13 +244,17 @@ class AdvertisementDigest(Control, frozen=True):
     continues: bool = False
 
 
-class CivState(Control, frozen=True):
-    """Over an iLink, in answer to a part of a digest: the sender's bit for every advertisement that both sides know."""
+class CivState(Control, frozen=True, omit_defaults=True):
+    """Over an iLink, in answer to a part of a digest: the sender's bit for every advertisement that both sides know.
+
+    Under adaptive routing, ``directions`` says which parts of the sender's cluster want each of the wanted ones.
+    """
 
     kind: ClassVar[MessageKind] = MessageKind.SYNC
     wanted: tuple[AdvertisementId, ...]
     unwanted: tuple[AdvertisementId, ...]
     version: Version
+    directions: tuple[Directions, ...] = ()
 
 
 class Fetch(Control, frozen=True):

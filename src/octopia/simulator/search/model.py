@@ -32,6 +32,7 @@ from octopia.link import Session, Status
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import CONTROL_ONLY, Ack, MessageKind
 from octopia.protocol.messages import PublishRequest, Refused
+from octopia.settings import RoutingSettings
 from octopia.simulator.search.ledger import Ledger, Witness
 from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ImpostorOf, KillOf, ResendOver, Scenario
 from octopia.simulator.search.steps import (
@@ -124,7 +125,8 @@ class Model:
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
         self.scot = Scot(parse_tree(scenario.tree), scenario.clusters)
-        settings = BrokerSettings(hop_limit=self.scot.hop_bound, queue_capacity=scenario.queue_capacity)
+        routing = RoutingSettings(scenario.algorithm)
+        settings = BrokerSettings(routing, self.scot.hop_bound, scenario.queue_capacity)
         self.stations = Stations(self.scot, settings, scenario.window_bytes, client_sessions=scenario.client_sessions)
         self.brokers = self.scot.brokers
         self.links = (*self.scot.alinks, *self.scot.ilinks)

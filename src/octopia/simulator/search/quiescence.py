@@ -13,6 +13,8 @@ from octopia.broker.core import OctopiaBroker
 from octopia.content import Disjunction, intersects
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.overlay import Scot
+from octopia.protocol.directions import Directions
+from octopia.protocol.duties import HERE
 from octopia.simulator.search.model import Model, State
 
 
@@ -124,8 +126,20 @@ class QuiescenceChecker:
                 yield f"the CIV of {advertisement} is {entry.civ} at {broker.id}, expected {expected}"
             if entry.pending:
                 yield f"{advertisement} waits at {broker.id} for answers that never come"
+            for secondary in broker.state.neighbourhood.secondary_neighbours if broker.state.is_adaptive else ():
+                held, owed = entry.held.get(secondary), self._directions(secondary, offer, subscriptions)
+                if held != owed:
+                    yield f"{broker.id} holds the answer {held} of {secondary} to {advertisement}, expected {owed}"
         for advertisement in found:
             yield f"the CLT of {broker.id} holds {advertisement}, which was withdrawn"
+
+    def _directions(
+        self, broker: BrokerId, offer: Disjunction, subscriptions: dict[SubscriptionId, tuple[Disjunction, str]]
+    ) -> Directions:
+        """Return the directions of a broker's cluster with a subscription that intersects an advertisement."""
+        hosts = [each.host_broker for each, (interest, _) in subscriptions.items() if intersects(offer, interest)]
+        own = [host for host in hosts if host.cluster == broker.cluster]
+        return Directions.of(HERE if host == broker else self._next_hops[broker, host].region for host in own)
 
     def _ledger_complaints(self, state: State) -> Iterator[str]:
         for index, client in enumerate(self._clients):

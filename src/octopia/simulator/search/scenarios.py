@@ -23,6 +23,7 @@ from octopia.protocol.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from octopia.settings import Algorithm
 
 
 class CrashOf(msgspec.Struct, frozen=True, tag=True):
@@ -102,6 +103,7 @@ class Scenario:
     queue_capacity: int = 0
     window_bytes: int = 0
     client_sessions: bool = False
+    algorithm: Algorithm = Algorithm.DYNAMIC
 
 
 def advertise(handle: int = 0, offer: str = "x > 0") -> AdvertiseRequest:
