@@ -15,6 +15,7 @@ import msgspec
 
 from octopia.broker import losses
 from octopia.broker.adaptive_routing import (
+    AdaptiveDecision,
     Arrival,
     Dispatch,
     from_waiting_room,
@@ -24,7 +25,7 @@ from octopia.broker.adaptive_routing import (
     taken_back,
 )
 from octopia.broker.congestion import work_of
-from octopia.broker.interface import Verdict
+from octopia.broker.interface import Decision, Detail, Routed, Verdict
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
 from octopia.broker.statuses import AlinkStatus, Status, make_status
@@ -251,6 +252,8 @@ def retry_refused(state: State, by: Callable[[Place], bool]) -> None:
 
 def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms: float) -> None:
     decision = route_adaptively(arrival, (), View(state))
+    if state.settings.detail is Detail.ALL:
+        state.facts.append(_story(state, publication, arrival, decision))
     for each in decision.waiting:
         wait(state, publication, each, since_ms=since_ms)
     copies = copies_of(state, publication, decision.dispatches)
@@ -267,6 +270,12 @@ def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms:
         else:
             rest = duties_taken_back(Dispatch(link, duties), state.id)
             wait(state, publication, rest, refused_by=place, since_ms=since_ms)
+
+
+def _story(state: State, publication: Publish, arrival: Arrival, decision: AdaptiveDecision) -> Routed:
+    """Return the record of a decision about a copy that was already here."""
+    targets = ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters)
+    return Routed(publication.id, publication.publication, state.id, (), (), (), targets, (), Decision(()), decision)
 
 
 # Limits (D10).
@@ -303,8 +312,9 @@ def tell_statuses(state: State) -> None:
     """Tell the other brokers of this region about congested and dead links, once per window or at once."""
     window = int(state.now_ms // state.settings.routing.window_ms)
     sender = state.status_sender
-    if window == sender.window and not state.links_changed:
+    if window == sender.looked and not state.links_changed:
         return
+    sender.looked = window
     state.links_changed = False
     due = sender.due(_status(state), window)
     if due is not None:

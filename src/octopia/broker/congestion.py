@@ -106,6 +106,9 @@ class Pace:
 
     A measurement is replaced instead of averaged if the link was idle for ``probe_ms`` since then. So one probe is
     enough to use a link again that has recovered.
+
+    A link whose copies are acknowledged has a latency, too: what a copy takes at least if it is alone on the link. That
+    is no sign of a slow link, and is taken off the time of a copy that found the link idle.
     """
 
     __slots__ = (
@@ -113,7 +116,9 @@ class Pace:
         "_copies",
         "_copy_ms",
         "_index",
+        "_is_first",
         "_is_outdated",
+        "_latency_ms",
         "_probe_ms",
         "_serving_since_ms",
         "_started",
@@ -134,6 +139,8 @@ class Pace:
         self._copy_ms = None
         self._index = 0
         self._is_outdated = False
+        self._is_first = False
+        self._latency_ms: float | None = None
         self._busy_ms = 0.0
         self._copies = 0
         self._started = 0
@@ -149,12 +156,13 @@ class Pace:
         """Record that copies were given to the link."""
         self._roll(now_ms)
         if not self._started:
-            self._serving_since_ms = now_ms
+            self._serving_since_ms = max(now_ms, self._serving_since_ms)
+            self._is_first = True
             if self._stopped_ms is not None and now_ms - self._stopped_ms >= self._probe_ms:
                 self._is_outdated = True
         self._started += copies
 
-    def finish(self, now_ms: float, copies: int = 1) -> None:
+    def finish(self, now_ms: float, copies: int = 1, *, is_acknowledgement: bool = False) -> None:
         """Record that the link has carried the oldest copies that it was given.
 
         A driver that knows how long a copy takes may say so in advance.
@@ -163,7 +171,12 @@ class Pace:
         if not copies:
             return  # They were given to the link before it went down.
         self._roll(now_ms)
-        self._busy_ms += now_ms - self._serving_since_ms
+        took_ms = now_ms - self._serving_since_ms
+        if is_acknowledgement and self._is_first:
+            self._latency_ms = took_ms if self._latency_ms is None else min(took_ms, self._latency_ms)
+            took_ms -= self._latency_ms
+        self._is_first = False
+        self._busy_ms += took_ms
         self._copies += copies
         self._started -= copies
         self._serving_since_ms = self._stopped_ms = now_ms
@@ -175,7 +188,8 @@ class Pace:
         if self._copies:
             copy_ms = max(copy_ms or 0.0, self._busy_ms / self._copies)
         if self._started:
-            copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms)
+            latency_ms = self._latency_ms or 0.0 if self._is_first else 0.0
+            copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms - latency_ms)
         return copy_ms
 
     def idle_ms(self, now_ms: float) -> float | None:

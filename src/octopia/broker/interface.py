@@ -280,8 +280,8 @@ class Broker(Protocol):
     def link_down(self, peer: BrokerId, now_ms: float, unsent: Sequence[Message] = ()) -> Effects:
         """Mark a link as down; ``unsent`` are publications that were taken for it and not written."""
 
-    def carried(self, peer: BrokerId, copies: int, now_ms: float) -> None:
-        """Note that a link has carried the oldest copies that were taken for it."""
+    def carried(self, peer: BrokerId, copies: int, now_ms: float, is_acknowledgement: bool = False) -> None:
+        """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Handle a link whose other end does not remember this one; call it before ``link_up``.

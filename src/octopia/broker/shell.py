@@ -126,9 +126,9 @@ class BrokerShell(Generic[S]):
         """True if copies that have not left over a link may go another way."""
         return self._state.settings.routing.algorithm is Algorithm.ADAPTIVE
 
-    def carried(self, peer: BrokerId, copies: int, now_ms: float) -> None:
-        """Note that a link has carried the oldest copies that were taken for it."""
-        self._state.queues[peer].pace.finish(now_ms, copies)
+    def carried(self, peer: BrokerId, copies: int, now_ms: float, is_acknowledgement: bool = False) -> None:
+        """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
+        self._state.queues[peer].pace.finish(now_ms, copies, is_acknowledgement=is_acknowledgement)
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Count the publications that a neighbour may not have handled before it lost its state."""

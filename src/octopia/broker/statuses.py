@@ -13,6 +13,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from octopia.markers import Timed
+
 
 class AlinkStatus(msgspec.Struct, frozen=True, gc=False):
     """The status of an aLink of another broker; ``work`` is 0 if it is free."""
@@ -62,13 +64,17 @@ def make_status(works: Mapping[str, float], down_alinks: tuple[str, ...], down_i
 
 
 class StatusSender:
-    """The last status that a broker has told its secondary neighbours, and in which window."""
+    """The last status that a broker has told its secondary neighbours, in which window, and when it last looked."""
 
-    __slots__ = ("told", "window")
+    __slots__ = ("looked", "told", "window")
+
+    looked: Timed[int]
+    window: Timed[int]
 
     def __init__(self) -> None:
         self.told = ALL_FREE
         self.window = -1
+        self.looked = -1
 
     def due(self, current: Status, window: int) -> Status | None:
         """Return the status to tell all secondary neighbours now, or None; it then counts as told.

@@ -247,7 +247,7 @@ class Node:
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._link_up(link, outcome, now_ms)
         if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced:
-            self.broker.carried(link.peer, outcome.acknowledged, now_ms)
+            self.broker.carried(link.peer, outcome.acknowledged, now_ms, is_acknowledgement=True)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.
             self._absorb(self.broker.batch_failed(peer, outcome.messages, now_ms), now_ms)

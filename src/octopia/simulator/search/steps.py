@@ -225,7 +225,6 @@ class Stations:
             case Impersonate():
                 node.connect(given.peer, now_ms)
                 node.receive(given.peer, [Hello(given.incarnation, 0, 0, _AMPLE)], now_ms)
-                node.ready(now_ms)
                 node.disconnect(given.peer, now_ms)
             case Resend():
                 session = node.links[given.peer].session
