@@ -26,7 +26,9 @@ from octopia.simulator.profiles import Profile
 from octopia.simulator.run import Run, run_scenario
 
 COPY_MS = 3.0
-ONE_SERVER = Profile("one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS)
+ONE_SERVER = Profile(
+    "one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS
+)
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.ADAPTIVE)
 
 
@@ -64,10 +66,14 @@ def scenario_of(burst: Burst, links: Sequence[LinkChange] = ()) -> Scenario:
     overlay = overlay_from_text("paper:se", None)
     brokers = list(overlay.scot.brokers)
     clients = [_publisher("P", BrokerId.parse(burst.host), 0)]
-    clients += [_subscriber(f"S{each}", broker, 0) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))]
+    clients += [
+        _subscriber(f"S{each}", broker, 0) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))
+    ]
     others = chance.sample(brokers, 10)
     clients += [_publisher(f"Q{each}", broker, 1) for each, broker in enumerate(others)]
-    clients += [_subscriber(f"T{each}", broker, 1) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))]
+    clients += [
+        _subscriber(f"T{each}", broker, 1) for each, broker in enumerate(chance.sample(brokers, burst.subscribers))
+    ]
     events = [Event(_publish("P", 0, burst.publications, 1000.0 / burst.per_second), at_ms=500.0)]
     if burst.background_per_second:
         every_ms = 1000.0 * len(others) / burst.background_per_second
@@ -133,7 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parser.parse_args(arguments)
     screen = Console()
     for host in wanted.hosts.split(","):
-        table = Table("algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses", title=f"burst at {host}")
+        table = Table(
+            "algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses", title=f"burst at {host}"
+        )
         for algorithm in map(Algorithm, wanted.algorithms.split(",")):
             found = [measure(Burst(host, seed, wanted.publications), algorithm) for seed in range(1, wanted.seeds + 1)]
             means = [statistics.fmean(getattr(each, name) for each in found) for name in Figures.__slots__]

@@ -24,7 +24,7 @@ from octopia.broker.adaptive_routing import (
     route_adaptively,
     taken_back,
 )
-from octopia.broker.congestion import work_of
+from octopia.broker.congestion import LEAST_COPY_MS, work_of
 from octopia.broker.interface import Decision, Detail, Routed, Verdict
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
@@ -58,7 +58,8 @@ class View:
     @property
     def copy_work(self) -> float:
         """The work of one copy on a usual link."""
-        return 1.0 if self._usual() is None else self._usual() or 1.0
+        usual_ms = self._usual()
+        return 1.0 if usual_ms is None else max(LEAST_COPY_MS, usual_ms)
 
     def alink(self, region: str) -> BrokerId:
         """Return the primary neighbour in ``region``."""

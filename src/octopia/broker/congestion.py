@@ -24,6 +24,10 @@ import math
 import msgspec
 
 
+LEAST_COPY_MS = 0.1
+"""The time that a copy takes at least when links are compared: a long queue is long on the fastest link, too."""
+
+
 class CongestionLimits(msgspec.Struct, frozen=True, gc=False):
     """The limits that make a link congested: ``tau`` of Eq. 3 and the longest wait.
 
@@ -93,7 +97,7 @@ def work_of(load: LinkLoad, usual_ms: float | None) -> float:
     """
     if usual_ms is None:
         return float(load.length)
-    return (load.length + 1) * (usual_ms if load.copy_ms is None else load.copy_ms)
+    return (load.length + 1) * max(LEAST_COPY_MS, usual_ms if load.copy_ms is None else load.copy_ms)
 
 
 class Pace:

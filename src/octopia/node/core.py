@@ -368,13 +368,16 @@ class Node:
         """Note until when a paced link without a session carries the publication that ``begin`` has returned."""
         self.broker.carried(peer, 1, until_ms)
 
-    def finish(self, peer: BrokerId, now_ms: float) -> None:
-        """Write the publication that has occupied a paced link, once the link is up."""
+    def finish(self, peer: BrokerId, now_ms: float, *, busy_until_ms: float = 0.0) -> None:
+        """Write the publication that has occupied a paced link, once the link is up.
+
+        A driver may write it early, and let the link be busy for a while.
+        """
         link = self.links[peer]
         if link.in_service is not None and link.session is not None and link.session.is_up:
             link.session.send(link.in_service, now_ms)
             link.in_service = None
-            self.broker.carried(peer, 1, now_ms)
+            self.broker.carried(peer, 1, max(now_ms, busy_until_ms))
             self._dirty[peer] = None
 
     # Admission.

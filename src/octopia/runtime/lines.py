@@ -126,7 +126,7 @@ class NeighbourLine(Line):
             if node.begin(self._neighbour, now_ms) is None:
                 return
             self.shaper.occupy()
-            node.finish(self._neighbour, now_ms)
+            node.finish(self._neighbour, now_ms, busy_until_ms=self.shaper.free_at * 1000.0)
 
     def set_shape(self, shape: LinkShape) -> None:
         """Change the rate or the delay; what waits for the link follows the new ones."""
