@@ -162,6 +162,9 @@ def link_lost(state: State, peer: BrokerId) -> None:
     state.unnamed_advertisements.pop(peer, None)
     state.backlog.pop((Task.ANSWER, peer), None)
     state.backlog.pop((Task.DIGEST, peer), None)
+    if state.recovery is not None:
+        # The digest at link up may be incomplete again, if subscriptions are on their way here.
+        state.recovery.told_complete.pop(peer, None)
 
 
 def subscription_arrived(state: State, sender: BrokerId, subscription: SubscriptionId) -> None:
