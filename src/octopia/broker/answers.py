@@ -45,7 +45,8 @@ def unknown(state: State) -> Directions:
 
 def wanted(state: State, offer: Disjunction) -> Directions:
     """Return the directions that want an advertisement."""
-    return _wanted_among(state, offer, everything(state))
+    taken_as_wanted = unknown(state)
+    return taken_as_wanted | _interested(state, offer, everything(state) - taken_as_wanted)
 
 
 def add(state: State, entries: Iterable[CltEntry], direction: str) -> None:
@@ -58,21 +59,21 @@ def add(state: State, entries: Iterable[CltEntry], direction: str) -> None:
 
 def clear(state: State, entries: Iterable[CltEntry], asked: Directions) -> None:
     """Remove those of the directions ``asked`` that want these advertisements no longer, and tell the host brokers."""
+    asked -= unknown(state)
     no_longer_wanted = []
     for entry in entries:
         doubtful = entry.directions & asked
-        gone = doubtful - _wanted_among(state, entry.offer, doubtful) if doubtful else NOWHERE
-        if gone:
-            entry.answer(state.cluster, entry.directions - gone)
+        interested = _interested(state, entry.offer, doubtful)
+        if interested != doubtful:
+            entry.answer(state.cluster, entry.directions - (doubtful - interested))
             no_longer_wanted.append(entry)
     state.send_civ_updates(CivUnset, no_longer_wanted)
 
 
-def _wanted_among(state: State, offer: Disjunction, asked: Directions) -> Directions:
-    taken_as_wanted = asked & unknown(state)
-    asked -= taken_as_wanted
+def _interested(state: State, offer: Disjunction, asked: Directions) -> Directions:
+    """Return those of the directions ``asked`` with a known subscription that intersects an advertisement."""
     if not asked:
-        return taken_as_wanted
+        return NOWHERE
     if state.is_adaptive:
-        return taken_as_wanted | state.prt.intersecting_from(offer, asked)
+        return state.prt.intersecting_from(offer, asked)
     return asked if state.prt.any_intersecting(offer) else NOWHERE

@@ -78,7 +78,9 @@ def on_subscription_digest(state: State, sender: BrokerId, digest: SubscriptionD
     confirming.confirm_again(state, sender, digest.unconfirmed)
     if state.recovery is not None:
         awaited = state.recovery.awaited.setdefault(sender, {})
-        if not digest.continues:
+        if awaited and not digest.continues:
+            # Entries of the digest before have not arrived. Only a complete digest can name them all again.
+            state.recovery.incomplete[sender] = None
             awaited.clear()
         awaited.update(dict.fromkeys(missing))
         if digest.complete:
@@ -114,7 +116,8 @@ def on_advertisement_digest(state: State, host_broker: BrokerId, digest: Adverti
             state.put_off(Task.REMOVE, host_broker, unnamed)
     if state.recovery is not None:
         awaited = state.recovery.awaited_advertisements.setdefault(host_broker, {})
-        if not digest.continues:
+        if awaited and not digest.continues:
+            state.recovery.unmet[host_broker] = None
             awaited.clear()
         awaited.update(dict.fromkeys(missing))
         if digest.complete:
@@ -162,6 +165,9 @@ def link_lost(state: State, peer: BrokerId) -> None:
     state.unnamed_advertisements.pop(peer, None)
     state.backlog.pop((Task.ANSWER, peer), None)
     state.backlog.pop((Task.DIGEST, peer), None)
+    if state.recovery is not None:
+        # The digest at link up may be incomplete again, if subscriptions are on their way here.
+        state.recovery.told_complete.pop(peer, None)
 
 
 def subscription_arrived(state: State, sender: BrokerId, subscription: SubscriptionId) -> None:

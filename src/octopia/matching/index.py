@@ -25,7 +25,7 @@ from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
 from octopia.matching.numbering import Numbering
 from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
-from octopia.protocol.directions import Directions
+from octopia.protocol.directions import NOWHERE, Directions
 
 IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 """True if the kernel of the index is compiled."""
@@ -72,6 +72,7 @@ class IndexSubscriptions:
         "_places",
         "_probe",
         "_repeats",
+        "_sources",
         "_store",
     )
 
@@ -87,6 +88,7 @@ class IndexSubscriptions:
         self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
         self._probe = probes.Probe()
+        self._sources = NOWHERE
         self._place_all()
 
     def __len__(self) -> int:
@@ -133,6 +135,8 @@ class IndexSubscriptions:
     def _expect_groups(self) -> None:
         self._probe.expect_groups(len(self._members), sum(map(bool, self._members[1:])))
         self._link_sets.clear()
+        regions = [link.region for link, group in self._groups.items() if self._members[group]]
+        self._sources = Directions(self._members[LOCAL] > 0, tuple(sorted(regions)))
 
     def remove(self, subscription: SubscriptionId) -> int:
         """Remove a stored subscription, and return the number that it had."""
@@ -199,8 +203,9 @@ class IndexSubscriptions:
 
     def intersecting_from(self, advertisement: Disjunction, asked: Directions) -> Directions:
         """Return those of the directions ``asked`` from which a subscription came that intersects ``advertisement``."""
-        left = dict.fromkeys(asked & self._directions() if self._places else asked)
-        asked = Directions.of(left)
+        if self._places:
+            asked &= self._sources
+        left = dict.fromkeys(asked)
         for enough in _GROWING if left else ():
             collected = 0
             for name in self._intersecting(advertisement, enough):
@@ -211,11 +216,6 @@ class IndexSubscriptions:
             if collected < enough:
                 break
         return asked - Directions.of(left)
-
-    def _directions(self) -> Directions:
-        """Return the directions that any subscription came from."""
-        regions = [link.region for link, group in self._groups.items() if self._members[group]]
-        return Directions(self._members[LOCAL] > 0, tuple(sorted(regions)))
 
     def size_bytes(self) -> int:
         """Return the size of rows and intervals in bytes."""

@@ -42,6 +42,8 @@ class Directions(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return Directions.of((*self, *other))
 
     def __and__(self, other: Directions) -> Directions:
+        if self == other:
+            return self
         return Directions(self.here and other.here, tuple([each for each in self.regions if each in other.regions]))
 
     def __sub__(self, other: Directions) -> Directions:

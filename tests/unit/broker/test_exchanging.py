@@ -845,3 +845,48 @@ def test_with_confirmations_off_a_broker_recovers_all_the_same() -> None:
     assert len(overlay["b.0"].state.prt) == 1
     assert [str(hosted(overlay["b.1"], handle=each).civ) for each in (0, 1)] == ["11", "10"]
     assert {each.kind for _, _, each in overlay.log}.isdisjoint({MessageKind.CONFIRMATION})
+
+
+def test_a_complete_digest_that_was_lost_with_its_link_is_sent_again() -> None:
+    """The digest at link up is incomplete, since a subscription is on its way here: another must follow."""
+    broker = make(incarnation=2, restarted_at_ms=0.0)
+    for neighbour in ("a.0", "c.0", "b.1", "b.2"):
+        broker.link_up(at(neighbour), 0.0)
+    feed(broker, "c.0", SubscriptionDigest((), (), complete=True))
+    broker.link_down(at("a.0"), 0.0)
+    known = subscription("c.0")
+    feed(broker, "c.0", SubscriptionDigest((known.id,), (), complete=True))
+    broker.link_up(at("a.0"), 0.0)
+    feed(broker, "c.0", known)
+    digests = [each for each in taken(broker, "a.0") if isinstance(each, SubscriptionDigest)]
+    assert [each.complete for each in digests] == [False, True]
+
+
+def test_a_neighbour_that_crashes_before_it_sent_what_it_named_is_not_known() -> None:
+    """Its next digest is incomplete, and names nothing: what is missing here still lies behind it."""
+    broker = make(incarnation=2, restarted_at_ms=0.0, tree="a-b")
+    for neighbour in ("a.0", "b.1", "b.2"):
+        broker.link_up(at(neighbour), 0.0)
+    known = subscription("a.0")
+    feed(broker, "a.0", SubscriptionDigest((known.id,), (), complete=True))
+    broker.link_down(at("a.0"), 0.0)
+    broker.link_up(at("a.0"), 0.0)
+    feed(broker, "a.0", SubscriptionDigest((), (), complete=False))
+    assert not broker.state.prt_is_complete
+    feed(broker, "a.0", SubscriptionDigest((known.id,), (), complete=True))
+    assert not broker.state.prt_is_complete
+    feed(broker, "a.0", known)
+    assert broker.state.prt_is_complete
+
+
+def test_a_secondary_is_met_when_all_parts_of_its_next_digest_have_arrived() -> None:
+    broker = make(incarnation=2, restarted_at_ms=0.0, tree="b", clusters=2)
+    broker.link_up(at("b.1"), 0.0)
+    first, second = advertisement("b.1", 0), advertisement("b.1", 1)
+    feed(broker, "b.1", AdvertisementDigest((first.id, second.id)), first)
+    broker.link_down(at("b.1"), 0.0)
+    broker.link_up(at("b.1"), 0.0)
+    feed(broker, "b.1", AdvertisementDigest((first.id,), complete=False))
+    assert not broker.state.knows_region
+    feed(broker, "b.1", AdvertisementDigest((second.id,), complete=True, continues=True), second)
+    assert broker.state.knows_region
