@@ -1,4 +1,4 @@
-"""Adaptive routing in brokers and in the simulator: the worked examples, and static routing where nothing is congested."""
+"""Adaptive routing in brokers and in the simulator: the worked examples; static paths where nothing is congested."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ import math
 
 import msgspec
 
-
 LEAST_COPY_MS = 0.1
 """The time that a copy takes at least when links are compared: a long queue is long on the fastest link, too."""
 
