@@ -78,8 +78,10 @@ def scenario_of(burst: Burst, links: Sequence[LinkChange] = ()) -> Scenario:
     if burst.background_per_second:
         every_ms = 1000.0 * len(others) / burst.background_per_second
         count = round((burst.lasts_s + 10.0) * 1000.0 / every_ms)
-        for each in range(len(others)):
-            events.append(Event(_publish(f"Q{each}", 1, count, every_ms), at_ms=every_ms * each / len(others)))
+        events += [
+            Event(_publish(f"Q{each}", 1, count, every_ms), at_ms=every_ms * each / len(others))
+            for each in range(len(others))
+        ]
     return Scenario("burst", overlay, RoutingSettings(), tuple(clients), tuple(links), tuple(events))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from random_faults import draw, judge
 from random_scenarios import draw_scenario
 
 from octopia.scenario import LinkChange, Scenario, load_scenario
@@ -114,3 +115,24 @@ def journeys(run: Run) -> list[tuple[int, str, str, str]]:
 def test_the_examples(example: str):
     scenario = load_scenario(EXAMPLES / f"{example}.toml").with_algorithm(Algorithm.ADAPTIVE)
     assert run_scenario(scenario, check=True).complaints() == []
+
+
+def judge_with_faults(seeds: range, *, check: bool = False) -> None:
+    for seed in seeds:
+        complaints, _ = judge(draw(seed).with_algorithm(Algorithm.ADAPTIVE), check=check)
+        assert not complaints, f"seed {seed}: {complaints[:3]}"
+
+
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_faults_lose_and_double_nothing_unheard(first: int):
+    judge_with_faults(range(first, first + 25))
+
+
+def test_invariants_hold_after_every_step():
+    judge_with_faults(range(1_000, 1_010), check=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 10_000, 100))
+def test_faults_lose_and_double_nothing_in_ten_thousand_runs(first: int):
+    judge_with_faults(range(first, first + 100))

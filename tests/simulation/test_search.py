@@ -6,6 +6,7 @@ one by one.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from octopia.node import core as node
 from octopia.protocol import Frame, Hello
 from octopia.protocol.directions import Directions
 from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
+from octopia.settings import Algorithm
 from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Violation, find_scenario, steps
 
 AMPLE = 200_000
@@ -62,6 +64,27 @@ def test_the_ends_of_long_stories(scenario: str) -> None:
     expect_nothing_wrong(report)
     assert report.states >= 20_000
     assert report.at_rest
+
+
+def search_adaptive(scenario: str, limit: int, order: Order) -> Report:
+    adaptive = dataclasses.replace(find_scenario(scenario), algorithm=Algorithm.ADAPTIVE)
+    return Explorer(adaptive).search(limit, order)
+
+
+@pytest.mark.parametrize("scenario", [*ORDINARY, *DEEP])
+def test_nothing_is_wrong_under_adaptive_routing(scenario: str) -> None:
+    report = search_adaptive(scenario, 8_000, Order.DEPTH)
+    expect_nothing_wrong(report)
+    assert report.at_rest
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("scenario", [*ORDINARY, *DEEP])
+def test_a_million_states_under_adaptive_routing(scenario: str, order: Order) -> None:
+    report = search_adaptive(scenario, SOAK, order)
+    expect_nothing_wrong(report)
+    assert report.complete or report.states >= SOAK
 
 
 @pytest.mark.soak
