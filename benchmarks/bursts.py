@@ -1,9 +1,11 @@
-"""Measure bursts under every routing algorithm in virtual time: delays, the time until queues are empty, and messages.
+"""Measure bursts and slow links under every routing algorithm, in virtual time on the overlay S_e.
 
-One publisher of the overlay S_e publishes faster than its links can carry, while others publish at a low rate. Every
-link carries one copy at a time and takes 3 ms for it. Every publication must arrive exactly once at every subscriber,
-or the benchmark fails. The fluid bound is the best that any routing could do: all links of the host broker, and all
-tree edges that leave its region, share the load evenly and are never idle.
+Every link carries one copy at a time and takes 3 ms for it. In a *burst*, one publisher publishes faster than its
+links can carry, while others publish at a low rate. With a *slow link*, it publishes at a steady rate, and an aLink on
+the way carries a third of that. Every publication must arrive exactly once at every subscriber, or the benchmark fails.
+
+The fluid bound of a burst is the best that any routing could do: all links of the host broker share the load evenly, as
+do all links of each subscriber's broker and all tree edges of their regions, and nothing else is on its way.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from rich.table import Table
 
 from octopia.content import Publication, parse_filter
 from octopia.ids import BrokerId
-from octopia.overlay import overlay_from_text
+from octopia.overlay import LinkShape, overlay_from_text
 from octopia.scenario import AdvertiseItem, ClientSpec, Event, Item, LinkChange, PublishItem, Scenario, SubscribeItem
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import Profile
@@ -29,6 +31,8 @@ COPY_MS = 3.0
 ONE_SERVER = Profile(
     "one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS
 )
+SLOW_HOST = "A.0"
+_COLUMNS = ("algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses")
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.ADAPTIVE)
 
 
@@ -131,23 +135,57 @@ def figures_of(run: Run, burst: Burst) -> Figures:
     )
 
 
+def bound_of(burst: Burst) -> tuple[float, float]:
+    """Return the mean delay and the time of the last delivery that no routing can improve on."""
+    scenario = scenario_of(burst)
+    scot = scenario.overlay.scot
+    ends = [BrokerId.parse(burst.host), *(each.broker for each in scenario.clients if each.name.startswith("S"))]
+    neighbourhoods = [scot.neighbourhood(each) for each in ends]
+    links = min(min(len(each.neighbours), len(each.primary_neighbours) * scot.clusters) for each in neighbourhoods)
+    ratio = max(1.0, burst.per_second * COPY_MS / 1000.0 / links)
+    return (ratio - 1.0) * burst.lasts_s / 2.0, ratio * burst.lasts_s
+
+
+def measure_slow_link(ends: tuple[str, str], seed: int, seconds: float, algorithm: Algorithm) -> Figures:
+    """Publish at a steady rate while one aLink on the way carries a third of it."""
+    per_second = 200.0
+    steady = Burst(SLOW_HOST, seed, round(seconds * per_second), per_second, 0.0)
+    link = tuple(map(BrokerId.parse, ends))
+    slow = LinkChange(((link[0], link[1]),), shape=LinkShape(rate=per_second / 3.0))
+    return measure(steady, algorithm, [slow])
+
+
+def _row(name: str, found: Sequence[Figures]) -> list[str]:
+    means = [statistics.fmean(getattr(each, field) for each in found) for field in Figures.__slots__]
+    return [name, *(f"{each:,.3f}" for each in means[:3]), *(f"{each:,.0f}" for each in means[3:])]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the bursts, and print a table per host."""
+    """Run everything, and print a table per host and per slow link."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", default="A.0,G.0", help="an edge and an inner broker, by default")
+    parser.add_argument("--hosts", default="A.0,G.0", help="the hosts of bursts: an edge and an inner broker")
+    parser.add_argument("--slow", default="A.0>F.0,F.0>G.0", help="the slow links, on the way from A.0")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--publications", type=int, default=5_000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="the time of a run with a slow link")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     wanted = parser.parse_args(arguments)
+    algorithms, seeds = [Algorithm(each) for each in wanted.algorithms.split(",")], range(1, wanted.seeds + 1)
     screen = Console()
-    for host in wanted.hosts.split(","):
-        table = Table(
-            "algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses", title=f"burst at {host}"
-        )
-        for algorithm in map(Algorithm, wanted.algorithms.split(",")):
-            found = [measure(Burst(host, seed, wanted.publications), algorithm) for seed in range(1, wanted.seeds + 1)]
-            means = [statistics.fmean(getattr(each, name) for each in found) for name in Figures.__slots__]
-            table.add_row(algorithm, *(f"{each:,.2f}" for each in means[:3]), *(f"{each:,.0f}" for each in means[3:]))
+    for host in wanted.hosts.split(",") if wanted.hosts else ():
+        bursts = [Burst(host, seed, wanted.publications) for seed in seeds]
+        table = Table(*_COLUMNS, title=f"a burst of {wanted.publications:,} at {host}")
+        for algorithm in algorithms:
+            table.add_row(*_row(algorithm, [measure(each, algorithm) for each in bursts]))
+        bounds = [statistics.fmean(each) for each in zip(*map(bound_of, bursts), strict=True)]
+        table.add_row("fluid bound", f"{bounds[0]:.3f}", "", f"{bounds[1]:.3f}", "", "")
+        screen.print(table)
+    for link in wanted.slow.split(",") if wanted.slow else ():
+        one, _, other = link.partition(">")
+        table = Table(*_COLUMNS, title=f"{link} at a third of the rate that is offered")
+        for algorithm in algorithms:
+            found = [measure_slow_link((one, other), seed, wanted.seconds, algorithm) for seed in seeds]
+            table.add_row(*_row(algorithm, found))
         screen.print(table)
 
 
