@@ -216,7 +216,7 @@ def test_a_command_imports_what_it_needs(arguments: list[str], unneeded: tuple[s
     [
         ("octopia s", ["status", "sub", "sim"]),
         ("octopia sim ", ["run", "compare", "explain"]),
-        ("octopia sim run --algorithm ", ["static", "dynamic", "tid-static", "tid-dynamic"]),
+        ("octopia sim run --algorithm ", ["static", "dynamic", "adaptive", "tid-static", "tid-dynamic"]),
         ("octopia sim run --profile u", ["unit"]),
         ("octopia sim run examples/fig7", ["examples/fig7b.toml", "examples/fig7c.toml", "examples/fig7d.toml"]),
         ("octopia up pa", ["paper:fig3", "paper:fig7", "paper:se", "path:3"]),

@@ -95,7 +95,7 @@ def test_everything_is_issued_again_when_brokers_lose_their_memory():
             async with asyncio.timeout(PATIENCE_S):
                 await publisher.publish({"x": 1})
             assert await values(subscription, 1) == [1]
-            assert subscription.gaps == 1
+            assert subscription.gaps in (1, 2), "its own broker's loss, and the other's if it was told in time"
 
     asyncio.run(run())
 

@@ -68,6 +68,8 @@ async def _clients() -> None:
         await subscriber.until(lambda: subscriber.is_closed, "the end of its connection")
         assert subscriber.close_code is CloseCode.SHUTDOWN
         assert subscriber.got() == got, "all came before the broker said that it had drained"
+        (publisher,) = load.publishers
+        await publisher.until(lambda: publisher.is_at_rest, "the acceptance of all publications")
         # What the broker did not accept any more waits at its neighbour.
         waiting = overlay._servers[at("a.0")].broker.waits_for(at(VICTIM))
         assert len(got) + waiting == load.published
