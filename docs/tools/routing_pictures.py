@@ -72,16 +72,21 @@ PICTURES = (
 
 
 def svg_of(picture: Picture) -> str:
-    """Run the example of a picture and return its SVG."""
-    scenario = load_scenario(ROOT / "examples" / f"{picture.example}.toml").with_algorithm(picture.algorithm)
-    run = run_scenario(scenario, check=True)
-    assert not run.complaints(), run.complaints()
-    scene = _Scene.of(scenario, run)
+    """Return the SVG of a picture."""
+    scene = scene_of(picture)
     return "\n".join([*_opening(picture, scene), *scene.drawn(), *_legend(scene), "</svg>", ""])
 
 
+def scene_of(picture: Picture) -> Scene:
+    """Run the example of a picture and return what it shows."""
+    scenario = load_scenario(ROOT / "examples" / f"{picture.example}.toml").with_algorithm(picture.algorithm)
+    run = run_scenario(scenario, check=True)
+    assert not run.complaints(), run.complaints()
+    return Scene.of(scenario, run)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Scene:
+class Scene:
     """The contents of a picture; links are pairs of brokers, the lower one first."""
 
     scenario: Scenario
@@ -92,7 +97,8 @@ class _Scene:
     subscribers: frozenset[BrokerId]
 
     @classmethod
-    def of(cls, scenario: Scenario, run: Run) -> _Scene:
+    def of(cls, scenario: Scenario, run: Run) -> Scene:
+        """Return the scene of a finished run."""
         clients = scenario.clients
         subscribers = {each.broker for each in clients if any(isinstance(item, SubscribeItem) for item in each.items)}
         return cls(
@@ -110,6 +116,7 @@ class _Scene:
         )
 
     def drawn(self) -> Iterator[str]:
+        """Yield the elements of the picture, from back to front."""
         scot = self.scenario.overlay.scot
         for link in self.congested:
             assert link in scot.alinks or link in scot.ilinks
@@ -146,7 +153,7 @@ class _Scene:
             yield _cross(x, y, 19)
 
 
-def _opening(picture: Picture, scene: _Scene) -> Iterator[str]:
+def _opening(picture: Picture, scene: Scene) -> Iterator[str]:
     hops = ", ".join(map(str, scene.hops))
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
@@ -163,7 +170,7 @@ def _opening(picture: Picture, scene: _Scene) -> Iterator[str]:
         yield _text(_WIDTH - 60, y, f"cluster {cluster}", "faint")
 
 
-def _legend(scene: _Scene) -> Iterator[str]:
+def _legend(scene: Scene) -> Iterator[str]:
     y = _HEIGHT - 30
     entries = [("publisher", 118), ("subscribers", 132), ("copy, its number and header", 250)]
     entries += [("congested", 120)] if scene.congested else []

@@ -7,7 +7,13 @@ from types import ModuleType
 
 import pytest
 
-from support import ROOT
+from octopia.ids import BrokerId
+from octopia.scenario import load_scenario
+from octopia.settings import Algorithm
+from octopia.simulator.run import run_scenario
+from support import EXAMPLES, ROOT
+
+COMPARED = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE)
 
 
 def load_script() -> ModuleType:
@@ -58,3 +64,23 @@ def test_the_page_shows_every_picture_once():
 def test_the_pictures_show_the_worked_examples(name: str, hops: str):
     committed = (ROOT / "docs/images" / f"{name}.svg").read_text()
     assert f"Copies in the order of sending: {hops.replace('>', '&gt;')}." in committed
+
+
+def test_the_table_of_messages_is_what_the_simulator_does():
+    rows = re.findall(r"^\| `examples/(\w+)\.toml` \| (.*) \|$", (ROOT / "docs/routing.md").read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    for example, cells in rows:
+        assert cells.split(" | ") == [messages(example, each) for each in COMPARED], example
+
+
+def messages(example: str, algorithm: Algorithm) -> str:
+    picture = pictures.Picture("", "", example, algorithm)
+    scene = pictures.scene_of(picture)
+    links = [tuple(sorted(map(BrokerId.parse, (hop.sender, hop.receiver)))) for hop in scene.hops]
+    return f"{len(links)}, {sum(link in scene.congested for link in links)} congested"
+
+
+def test_only_adaptive_routing_serves_everybody_when_a_broker_is_dead():
+    scenario = load_scenario(EXAMPLES / "dead_broker.toml")
+    served = {each: len(run_scenario(scenario.with_algorithm(each)).recorder.deliveries) for each in COMPARED}
+    assert served == {Algorithm.STATIC: 3, Algorithm.DYNAMIC: 3, Algorithm.ADAPTIVE: 4}
