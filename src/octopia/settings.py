@@ -59,7 +59,8 @@ class RoutingSettings:
 class ResourceLimits:
     """The resources that one broker grants; 0 is no limit. The names of the fields are the names of the limits.
 
-    Both rates hold publishers back by withholding credit. Requests and connections beyond the other limits are refused.
+    Both rates hold publishers back by withholding credit, as does ``memory_bytes``, the size of all publications that
+    wait in a broker; its default is a share of the machine. Requests and connections beyond other limits are refused.
     """
 
     clients: int = 100_000
@@ -69,6 +70,7 @@ class ResourceLimits:
     bytes_per_second_per_client: float = 0.0
     connections_per_address: int = 1_000
     connections_without_greeting: int = 10_000
+    memory_bytes: int = 0
 
 
 UNLIMITED = ResourceLimits(**{field.name: 0 for field in dataclasses.fields(ResourceLimits)})
@@ -84,6 +86,7 @@ class Limit(enum.StrEnum):
     BYTE_RATE = "bytes_per_second_per_client", "bytes per second per client", "publish less"
     ADDRESS = "connections_per_address", "connections per address", "close some"
     GREETING = "connections_without_greeting", "connections that have not greeted yet", "connect again later"
+    MEMORY = "memory_bytes", "bytes of publications that wait", "publish less"
 
     noun: str
     remedy: str

@@ -16,6 +16,7 @@ from octopia.protocol import CloseCode, Frame, Overflow
 from octopia.protocol.messages import CutOff, Lost, PublishRequest
 from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
+from octopia.runtime.operating import report_on
 from support import at, turn
 
 LARGE = bytes(100_000)
@@ -104,3 +105,15 @@ async def _keep_to_the_budget() -> None:
         for slow in (greedy, modest):
             slow.go_on_reading()
         await publisher.until(lambda: publisher.is_at_rest, "credit again")
+
+
+def test_the_budget_of_an_overlay_file_is_used_and_reported():
+    async def check() -> None:
+        overlay = overlay_from_text("path:1", 1)
+        limits = dataclasses.replace(overlay.limits, memory_bytes=12_345_678)
+        async with Overlay(dataclasses.replace(overlay, limits=limits)) as running:
+            server = running._servers[at("a.0")]
+            assert server.node._settings.memory_bytes == 12_345_678
+            assert report_on(server)["limits"]["memory_bytes"] == {"limit": 12_345_678, "used": 0, "reached": 0}
+
+    run(check())

@@ -199,7 +199,7 @@ class Requests:
         request = self._standing.pop((kind, handle), None)
         if request is None:
             return
-        error = RequestRefused(f"the broker refused a {kind}: {reason}")
+        error = RequestRefused(f"the broker refused {'an' if kind[0] in 'aeiou' else 'a'} {kind}: {reason}")
         if not request.fail(error):
             self._report(error)
         request.ended(error)

@@ -260,6 +260,11 @@ class Session:
         return bool(self._kept)
 
     @property
+    def unacknowledged_publications(self) -> int:
+        """The number of publications that were written and are not acknowledged."""
+        return sum(frame.message.size_bytes > 0 for frame in self._kept)
+
+    @property
     def last_sequence(self) -> int:
         """The number of the last written message; numbering restarts when the other end loses its state."""
         return self._next_sequence - 1

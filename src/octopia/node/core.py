@@ -474,7 +474,8 @@ class Node:
             self._dirty[held] = None
         for client in clients:
             if client.expires_ms is not None and now_ms >= client.expires_ms:
-                self._count_lost(Cause.CLIENT_GONE, len(client.mailbox.deliveries), client.peer)
+                unread = client.session.unacknowledged_publications if client.session is not None else 0
+                self._count_lost(Cause.CLIENT_GONE, len(client.mailbox.deliveries) + unread, client.peer)
                 self.detach(client.peer, now_ms)
             else:
                 self._alarms.set(client)

@@ -127,6 +127,7 @@ def _limits_of(server: BrokerServer) -> dict[str, dict[str, float]]:
         Limit.BYTE_RATE: node.held_back(Limit.BYTE_RATE),
         Limit.ADDRESS: admission.most_from_one_address,
         Limit.GREETING: admission.greeting,
+        Limit.MEMORY: node.held_bytes,
     }
     limits, reached = server.overlay.limits, server.limits_reached
     return {limit.value: {"limit": limit.of(limits), "used": used[limit], "reached": reached[limit]} for limit in Limit}

@@ -81,7 +81,8 @@ class BrokerServer:
         self.overlay = overlay
         self.id = broker
         self._settings = dataclasses.replace(settings or default_settings(overlay), limits=overlay.limits)
-        self._node_settings = dataclasses.replace(node_settings, limits=overlay.limits)
+        memory_bytes = overlay.limits.memory_bytes or node_settings.memory_bytes
+        self._node_settings = dataclasses.replace(node_settings, limits=overlay.limits, memory_bytes=memory_bytes)
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._started_s = self._loop.time()

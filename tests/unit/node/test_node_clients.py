@@ -10,7 +10,7 @@ from node_support import CLIENT_LINKS, LINKS, Rig, codes, full, make_node, make_
 from octopia.ids import ClientId
 from octopia.link import Session
 from octopia.node import NodeSettings, Ready
-from octopia.protocol import CONTROL_ONLY, Ack, CloseCode, Frame, Grant, Hello, Overflow
+from octopia.protocol import CONTROL_ONLY, Ack, Cause, CloseCode, Frame, Grant, Hello, Overflow
 from octopia.protocol.messages import CutOff, Refused, UnsubscribeRequest
 from support import at, offer, say, subscribe, want
 
@@ -459,3 +459,17 @@ class TestAlarms:
         assert rig.node.next_deadline_ms is None
         rig.node.wake(1000.0)
         assert not rig.node.has_work
+
+
+def test_what_a_client_that_is_gone_never_read_is_counted() -> None:
+    rig = Rig()
+    rig.meet("a.0")
+    client = rig.join("S", want(0, "x > 0"))
+    rig.tell("a.0", plain(0, x=1), plain(1, x=1))
+    rig.node.ready(rig.now_ms)  # It is written, and the client never acknowledges it.
+    rig.cut("S")
+    rig.tell("a.0", plain(2, x=1))
+    rig.now_ms += 60_000.0
+    rig.node.wake(rig.now_ms)
+    assert client not in rig.node.clients
+    assert rig.broker.counters.lost[Cause.CLIENT_GONE] == 3
