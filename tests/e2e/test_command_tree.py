@@ -218,7 +218,7 @@ def test_a_command_imports_what_it_needs(arguments: list[str], unneeded: tuple[s
         ("octopia sim ", ["run", "compare", "explain"]),
         ("octopia sim run --algorithm ", ["static", "dynamic", "adaptive", "tid-static", "tid-dynamic"]),
         ("octopia sim run --profile u", ["unit"]),
-        ("octopia sim run examples/fig7", ["examples/fig7b.toml", "examples/fig7c.toml", "examples/fig7d.toml"]),
+        ("octopia sim run examples/fig7b", ["examples/fig7b.toml"]),
         ("octopia up pa", ["paper:fig3", "paper:fig7", "paper:se", "path:3"]),
         ("octopia broker paper:fig7 b.", ["b.0", "b.1", "b.2", "b.3"]),
         ("octopia broker path:2 --clusters 2 a", ["a.0", "a.1"]),

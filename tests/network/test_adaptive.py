@@ -8,12 +8,14 @@ import pytest
 from load import Load
 from raw_client import run
 from rest import overlay_at_rest
-from test_scenarios import same_as_simulated
+from scenario_player import play
+from test_scenarios import carried, delivered
 
 from octopia.overlay.files import overlay_from_text
 from octopia.runtime.local import Overlay
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm, RoutingSettings
+from octopia.simulator.run import run_scenario
 from support import EXAMPLES
 
 
@@ -24,7 +26,11 @@ def adaptive(tree: str, clusters: int) -> Overlay:
 
 @pytest.mark.parametrize("example", ["fig7b", "fig7c", "fig7d"])
 def test_examples_arrive_as_in_the_simulator(example: str):
-    same_as_simulated(load_scenario(EXAMPLES / f"{example}.toml").with_algorithm(Algorithm.ADAPTIVE))
+    """The number of status messages depends on the clock, so only publications are compared."""
+    scenario = load_scenario(EXAMPLES / f"{example}.toml").with_algorithm(Algorithm.ADAPTIVE)
+    simulated, real = run_scenario(scenario), play(scenario)
+    assert delivered(real) == delivered(simulated.recorder)
+    assert carried(real, publications_only=True) == carried(simulated.recorder, publications_only=True)
 
 
 @pytest.mark.parametrize("victims", [["b.0"], ["b.0", "b.1"], ["b.0", "c.1", "a.2"]], ids=len)
