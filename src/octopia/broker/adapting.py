@@ -310,7 +310,7 @@ def _may_change(state: State, region: str) -> bool:
 
 
 def tell_statuses(state: State) -> None:
-    """Tell the other brokers of this region about congested and dead links, once per window or at once."""
+    """Send the status of congested and dead links to the other brokers of this region, once per window or at once."""
     window = int(state.now_ms // state.settings.routing.window_ms)
     sender = state.status_sender
     if window == sender.looked and not state.links_changed:

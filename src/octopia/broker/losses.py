@@ -38,7 +38,7 @@ def follow(state: State, link: BrokerId, cause: Cause, count: int, clusters: int
 
 
 def tell_beyond(state: State, source: Peer | None, cause: Cause, count: int, clusters: int = 0) -> None:
-    """Tell everybody whom a publication from ``source`` could have reached through this broker."""
+    """Send notices to everybody whom a publication from ``source`` could have reached through this broker."""
     for client, known in state.clients.items():
         if known.subscriptions:
             state.tell(client, Gap(cause, count))
@@ -96,19 +96,19 @@ def beyond_hop_limit(state: State, source: Peer, publication: Publish, copies: i
 
 
 def neighbour_restarted(state: State, neighbour: BrokerId) -> None:
-    """Tell this side of a link that the neighbour has lost its state, and whatever it held."""
+    """Send notices on this side of a link: the neighbour has lost its state, and whatever it held."""
     state.count_loss(Cause.RESTART, 0, neighbour)
     tell_beyond(state, neighbour, Cause.RESTART, 0)
 
 
 def left_behind(state: State, count: int) -> None:
-    """Tell everybody that this broker stops with publications that it could not pass on."""
+    """Send notices to everybody: this broker stops with publications that it could not pass on."""
     state.count_loss(Cause.SHUTDOWN, count, None)
     tell_beyond(state, None, Cause.SHUTDOWN, count, _everywhere(state))
 
 
 def admitted_early(state: State, missing: Iterable[BrokerId]) -> None:
-    """Tell the subscribers behind neighbours whose subscriptions were not known while publications were admitted."""
+    """Send notices behind neighbours whose subscriptions were not known while publications were admitted."""
     for neighbour in missing:
         follow(state, neighbour, Cause.GRACE, 0)
 
@@ -121,7 +121,7 @@ def link_came_up(state: State, link: BrokerId) -> None:
 
 
 def pass_limit(state: State) -> None:
-    """Tell this side of every link that has now been down for longer than publications wait for it."""
+    """Send notices on this side of every link that has now been down for longer than publications wait for it."""
     for link in state.down:
         due_ms = overdue_at_ms(state, link)
         if due_ms is not None and state.now_ms >= due_ms:

@@ -383,7 +383,7 @@ class Node:
     # Admission.
 
     def give_up(self, now_ms: float) -> None:
-        """Tell everybody that this node goes down with publications that it could not pass on, if that is so."""
+        """Send notices to everybody if this node goes down with publications that it could not pass on."""
         links = [link for link in self.links.values() if link.session is not None]
         unacknowledged = sum(link.session.kept_bytes > 0 for link in links if link.session is not None)
         count = self.broker.unplaced_in_all + sum(map(self.broker.waits_for, self.links))
