@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ledger import Ledger, Outcome
 from mutations import flip, insert, lengthen, noise, remove, rename, repeat, truncate
-from processes import Process, free_ports
+from processes import PATIENCE_S, Process, free_ports
 from stranger import Stranger, greeting, is_bad
 
 import octopia
@@ -43,7 +43,8 @@ VICTIM, OTHER, ABSENT = "b.0", "c.0", "a.0"
 AT_ONCE = 16
 PER_CONNECTION = 40
 """The number of frames of a connection, unless it is closed before."""
-PERIOD_S = 0.02
+CONNECTIONS_PER_PUBLICATION = 16
+"""The number of connections of the attacker for each publication of the healthy pair."""
 FROM_CLIENTS = (AdvertiseRequest, UnadvertiseRequest, SubscribeRequest, UnsubscribeRequest, PublishRequest)
 SEQUENCE_AT = 8
 """The offset of the sequence number in a frame."""
@@ -162,6 +163,8 @@ class Attack:
         self.tally = Tally()
         self.victim: Process
         self.errors: list[str] = []
+        self._arrived = asyncio.Event()
+        self._attacked = asyncio.Event()
 
     @property
     def url(self) -> str:
@@ -226,6 +229,8 @@ class Attack:
             self.errors.append(repr(error))
             return
         self.tally.connections += 1
+        if self.tally.connections % CONNECTIONS_PER_PUBLICATION == 0:
+            self._attacked.set()
         self.tally.frames += readable(data, limits)
         self.tally.closings[str(answers.closing.code) if answers.closing else "none"] += 1
         if answers.closing is not None and answers.closing.code is CloseCode.FENCED:
@@ -242,7 +247,7 @@ class Attack:
             await _issued(
                 subscriber.subscribe(
                     "healthy >= 0",
-                    callback=lambda publication: self.ledger.received("healthy", publication["healthy"]),
+                    callback=self._receive,
                     on_gap=lambda _: self.ledger.told("healthy", time.monotonic()),
                     timeout=1,
                 )
@@ -255,11 +260,17 @@ class Attack:
             finally:
                 publishing.cancel()
                 await asyncio.wait([publishing])
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while self.ledger.missing("healthy"):
-                    await asyncio.sleep(PERIOD_S)
+                    self._arrived.clear()
+                    await self._arrived.wait()
+
+    def _receive(self, publication: octopia.Received) -> None:
+        self.ledger.received("healthy", publication["healthy"])
+        self._arrived.set()
 
     async def _publish_steadily(self, publisher: octopia.Client) -> None:
+        """Publish once for every few connections of the attacker."""
         number = 0
         while True:
             self.ledger.made(number, {"healthy": number}, time.monotonic())
@@ -270,7 +281,8 @@ class Attack:
                 raise
             self.ledger.answered(number, Outcome.ACCEPTED)
             number += 1
-            await asyncio.sleep(PERIOD_S)
+            self._attacked.clear()
+            await self._attacked.wait()
 
 
 async def _issued(request) -> None:

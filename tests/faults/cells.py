@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ledger import Ledger, Verdict
 from live_overlay import LiveOverlay, Place
+from processes import PATIENCE_S
 from stranger import Stranger
 from traffic import ReturningClient, Traffic
 
@@ -108,7 +109,7 @@ class Stage:
     traffic: Traffic
     ledger: Ledger
     cell: Cell
-    down_s: float
+    down_limit_s: float
 
     @property
     def broker(self) -> str:
@@ -139,8 +140,8 @@ async def set_clock_back(stage: Stage) -> None:
 async def stay_down(stage: Stage) -> None:
     """Kill a broker, and start it again when its neighbours have begun to drop what waits for it."""
     await stage.overlay.processes[stage.broker].kill()
-    await stage.overlay.noticed(stage.broker)
-    await asyncio.sleep(stage.down_s)
+    await stage.overlay.overdue(stage.broker, PATIENCE_S + stage.down_limit_s)
+    await stage.traffic.more(DURING)
     await stage.overlay.start_broker(stage.broker)
     await stage.overlay.processes[stage.broker].hear("ready")
 
@@ -224,7 +225,7 @@ async def run_cell(cell: Cell, folder: Path, down_limit_s: float = 60.0) -> Resu
         await traffic.join()
         if cell.load is Load.MANY:
             await traffic.join_others()
-        fresh_s = await _play(Stage(overlay, traffic, ledger, cell, 1.25 * down_limit_s))
+        fresh_s = await _play(Stage(overlay, traffic, ledger, cell, down_limit_s))
     finally:
         await traffic.leave()
         await overlay.stop()

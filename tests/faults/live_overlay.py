@@ -20,7 +20,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from processes import PATIENCE_S, Process, free_ports
+from processes import Process, free_ports
 from proxy import Proxy
 
 from octopia.addresses import Address
@@ -127,24 +127,21 @@ class LiveOverlay:
 
     async def noticed(self, name: str) -> None:
         """Wait until all neighbours of a broker have noticed that their link to it is down."""
-        neighbours = [str(each) for each in SCOT.neighbourhood(BrokerId.parse(name)).neighbours]
-        async with asyncio.timeout(PATIENCE_S):
-            for neighbour in neighbours:
-                while f"{neighbour}-{name} is down" not in (await self._unrest(neighbour)):
-                    await asyncio.sleep(0.05)
+        await asyncio.gather(*(each.until(f"down {name}") for each in self._neighbours_of(name)))
+
+    async def overdue(self, name: str, timeout_s: float) -> None:
+        """Wait until all neighbours of a broker drop publications for it: it has been down for too long."""
+        await asyncio.gather(*(each.until(f"overdue {name}", timeout_s) for each in self._neighbours_of(name)))
 
     async def at_rest(self) -> None:
-        """Wait until no broker has anything to do, twice in a row."""
-        calm, reasons = 0, list[str]()
-        try:
-            async with asyncio.timeout(SETTLE_S):
-                while calm < 2:
-                    found = await asyncio.gather(*map(self._unrest, NAMES))
-                    reasons = [reason for each in found for reason in each]
-                    calm = 0 if reasons else calm + 1
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"expected an overlay at rest within {SETTLE_S:g} s, got {reasons[:10]}") from None
+        """Wait until no broker has anything to do, and none has had since they all said so."""
+        while True:
+            await asyncio.gather(*(self.processes[each].until("at-rest", SETTLE_S) for each in NAMES))
+            if not any(await asyncio.gather(*map(self._unrest, NAMES))):
+                return
+
+    def _neighbours_of(self, name: str) -> list[Process]:
+        return [self.processes[str(each)] for each in SCOT.neighbourhood(BrokerId.parse(name)).neighbours]
 
     async def release(self) -> None:
         """Give the slow links their full rate."""

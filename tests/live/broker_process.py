@@ -100,6 +100,15 @@ def status_of(node: BrokerServer, watches: Sequence[Watch]) -> dict[str, object]
     }
 
 
+def holds(node: BrokerServer, condition: str) -> bool:
+    """Return whether a condition holds: ``at-rest``, ``down LINK``, or ``overdue LINK`` (down for too long)."""
+    what, _, link = condition.partition(" ")
+    if what == "at-rest":
+        return not unrest(node)
+    peer = BrokerId.parse(link)
+    return peer in node.broker.state.overdue if what == "overdue" else not node.node.links[peer].is_up
+
+
 def arguments() -> argparse.Namespace:
     """Return the arguments of this process."""
     parser = argparse.ArgumentParser()
@@ -123,6 +132,7 @@ async def main(wanted: argparse.Namespace) -> None:
     first_incarnation = server_module.new_incarnation
     server_module.new_incarnation = lambda: first_incarnation() - wanted.clock_back_ms
     said: set[str] = set()
+    awaited: list[str] = []
 
     def say_once(event: str) -> None:
         if event not in said:
@@ -136,6 +146,9 @@ async def main(wanted: argparse.Namespace) -> None:
             say_once("fenced")
         for watch in watches:
             watch.look(node)
+        for condition in [each for each in awaited if holds(node, each)]:
+            awaited.remove(condition)
+            say(event=condition)
 
     node = BrokerServer(overlay, overlay.scot.broker(wanted.broker), settings, observe=observe)
     await node.listen()
@@ -146,6 +159,9 @@ async def main(wanted: argparse.Namespace) -> None:
             say(event="status", **status_of(node, watches))
         elif line == "rest":
             say(event="rest", unrest=unrest(node), is_fenced=bool(node.fenced))
+        elif line.startswith("when "):
+            awaited.append(line.removeprefix("when "))
+            observe(node)
     await node.stop()
 
 

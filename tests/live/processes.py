@@ -81,14 +81,14 @@ class Process:
         """Send a signal to the process."""
         self._process.send_signal(number)
 
-    async def hear(self, event: str) -> dict[str, Any]:
+    async def hear(self, event: str, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait for the next line that tells of an event; others are remembered in ``said``."""
         assert self._process.stdout is not None
         while True:
             try:
-                line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE_S)
+                line = await asyncio.wait_for(self._process.stdout.readline(), timeout_s)
             except TimeoutError:
-                raise AssertionError(f"{self.name} did not say {event} within {PATIENCE_S:g} s") from None
+                raise AssertionError(f"{self.name} did not say {event} within {timeout_s:g} s") from None
             assert line, f"{self.name} ended before it said {event}"
             fact = json.loads(line)
             self.said.append(fact)
@@ -99,6 +99,11 @@ class Process:
         """Tell the process something, and wait for its answer."""
         self.tell(line)
         return await self.hear(event)
+
+    async def until(self, condition: str, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until a condition holds in the process, which says so."""
+        self.tell(f"when {condition}")
+        await self.hear(condition, timeout_s)
 
     def tell(self, line: str) -> None:
         """Write a line to the process."""
