@@ -144,7 +144,8 @@ def copies_of(state: State, publication: Publish, dispatches: Sequence[Dispatch]
     """Return the copies of a decision, each with the header for its next hop."""
     if publication.hop >= state.settings.hop_limit:
         state.counters.beyond_hop_bound += 1
-    plain = msgspec.structs.replace(publication, publication_civ=None, detour=None, hop=publication.hop + 1)
+    hop = publication.hop + 1
+    plain = Publish(publication.id, publication.publication, None, hop, publication.published_ms)
     return [(each.link, _header(state, plain, each), each.duties) for each in dispatches]
 
 

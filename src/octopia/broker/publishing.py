@@ -62,7 +62,7 @@ def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoi
     if not isinstance(source, BrokerId):
         return functools.partial(_route_from_client, state, View(state), source)
     if state.is_adaptive:
-        return functools.partial(_adapt_from_broker, state, View(state), source)
+        return functools.partial(_adapt_from_broker, state, adapting.View(state), source)
     return functools.partial(_route_from_broker, state, View(state), source)
 
 
@@ -81,16 +81,17 @@ def _route_from_broker(
 
 
 def _adapt_from_broker(
-    state: State, view: View, sender: BrokerId, publication: Publish, match: Match
+    state: State, view: adapting.View, sender: BrokerId, publication: Publish, match: Match
 ) -> list[Outgoing]:
     """Route a copy by its duties; an ordered one takes its static path."""
     if publication.ordered:
-        return _route_from_broker(state, view, sender, publication, match)
-    return _adapt(state, sender, publication, adapting.arrival_of(state, sender, publication), match, ())
+        return _route_from_broker(state, View(state), sender, publication, match)
+    return _adapt(state, view, sender, publication, adapting.arrival_of(state, sender, publication), match, ())
 
 
 def _adapt(
     state: State,
+    view: adapting.View,
     source: Peer,
     publication: Publish,
     arrival: Arrival,
@@ -98,7 +99,7 @@ def _adapt(
     advertisements: Sequence[CltEntry],
 ) -> list[Outgoing]:
     """Deliver a publication if it enters this cluster, and make the copies that adaptive routing asks for."""
-    decision = route_adaptively(arrival, adapting.interested(state, match.links), adapting.View(state))
+    decision = route_adaptively(arrival, adapting.interested(state, match.links), view)
     if decision.delivers and isinstance(source, BrokerId):
         if match.local:
             deliver_to(state, publication, state.prt.named(match.local))
@@ -130,7 +131,7 @@ def _route_from_client(
         deliver_to(state, publication, state.prt.named(match.local))
     if not ordered and state.is_adaptive:
         arrival = published(state.cluster, audience_of(state, advertisements))
-        return _adapt(state, publisher, publication, arrival, match, advertisements)
+        return _adapt(state, adapting.View(state), publisher, publication, arrival, match, advertisements)
     wanted = wanted_at_host(state, match, advertisements)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No link wants it, and the trace does not record the decision.
