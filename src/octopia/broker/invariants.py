@@ -6,7 +6,8 @@ size, so drivers run them on demand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from octopia.broker import answers
@@ -94,11 +95,14 @@ def _prt_violations(state: State) -> Iterator[str]:
 def _client_violations(state: State) -> Iterator[str]:
     hosted = {entry.id: entry.last_hop for entry in state.clt if entry.is_hosted_here}
     local = {entry.id: entry.last_hop for entry in state.prt if isinstance(entry.last_hop, ClientId)}
-    yield from client_violations(state, hosted, local)
+    yield from client_violations(state, hosted, local, state.leaving)
 
 
 def client_violations(
-    state: CommonState, hosted: Mapping[AdvertisementId, Peer], local: Mapping[SubscriptionId, Peer]
+    state: CommonState,
+    hosted: Mapping[AdvertisementId, Peer],
+    local: Mapping[SubscriptionId, Peer],
+    leaving: Mapping[ClientId, Sequence[AdvertisementId]] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Yield a sentence for each difference between the tables and the requests of clients, for any kind of broker."""
     issued: dict[AdvertisementId, Peer] = {}
@@ -112,7 +116,7 @@ def client_violations(
             issued.update({each: peer for each in entries if isinstance(each, AdvertisementId)})
             wanted.update({each: peer for each in entries if isinstance(each, SubscriptionId)})
     # The advertisements of others stay until all of their publications are routed.
-    for client, advertisements in getattr(state, "leaving", {}).items():
+    for client, advertisements in leaving.items():
         issued.update(dict.fromkeys(advertisements, client))
     if hosted != issued:
         yield f"tables hold {len(hosted)} advertisements of clients, but clients issued {len(issued)}"
