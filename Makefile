@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Twice the two cores of the smallest machine: many tests wait for other processes.
 WORKERS ?= 4
-KERNEL := $(patsubst %.pxd,%.py,$(wildcard src/octopia/matching/*.pxd))
+# Modules with C types beside them are compiled.
+TYPES  := $(wildcard src/octopia/*/*.pxd)
 
 .PHONY: setup demo test check docs bench soak clean
 
@@ -44,12 +45,12 @@ bench: $(READY)
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -q -m soak --timeout 0
 
-$(READY): requirements.lock pyproject.toml setup.py $(wildcard src/octopia/matching/*.pxd) $(KERNEL)
+$(READY): requirements.lock pyproject.toml setup.py $(TYPES) $(TYPES:.pxd=.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -c 'from octopia.matching import IS_COMPILED; IS_COMPILED or print("OctopiA: no C compiler was found, so the matching kernel runs as plain Python: the same answers, slowly.")'
+	@$(BIN)/python -c 'from octopia.matching import IS_COMPILED; IS_COMPILED or print("OctopiA: no C compiler was found, so the hot modules run as plain Python: the same answers, slowly.")'
 	touch $@
 
 clean:

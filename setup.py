@@ -1,7 +1,7 @@
-"""Builds the kernel of the matching index with Cython where that is possible; without, the package works all the same.
+"""Compiles the hot modules with Cython where that is possible; without, the package works all the same.
 
-The kernel is three modules that share C types, so either all of them are compiled or none. All other metadata stands in
-pyproject.toml.
+A module is compiled if a ``.pxd`` file with its C types stands beside it. These modules share their types, so either
+all of them are compiled or none. All other metadata stands in pyproject.toml.
 """
 
 import pathlib
@@ -10,10 +10,10 @@ import sys
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-MODULES = ("strings", "blocks", "probes")
+SOURCES = sorted(pathlib.Path("src").rglob("*.pxd"))
 
 
-def kernel():
+def compiled():
     """Return the extension modules, marked optional, or nothing where Cython is missing."""
     try:
         from Cython.Build import cythonize
@@ -22,9 +22,11 @@ def kernel():
     modules = cythonize(
         [
             Extension(
-                f"octopia.matching.{name}", [f"src/octopia/matching/{name}.py"], extra_compile_args=["-O3", "-g0"]
+                ".".join(types.with_suffix("").parts[1:]),
+                [str(types.with_suffix(".py"))],
+                extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing"],
             )
-            for name in MODULES
+            for types in SOURCES
         ],
         compiler_directives={
             "language_level": 3,
@@ -53,8 +55,8 @@ class AllOrNothing(build_ext):
         if not all(any(place.exists() for place in self.places(each)) for each in self.extensions):
             self.forget()
             sys.stderr.write(
-                "OctopiA: the matching kernel was not compiled (is there a C compiler?); "
-                "it will run as plain Python, with the same answers, slowly.\n"
+                "OctopiA: the hot modules were not compiled (is there a C compiler?); "
+                "they will run as plain Python, with the same answers, slowly.\n"
             )
 
     def forget(self):
@@ -69,4 +71,4 @@ class AllOrNothing(build_ext):
         return [pathlib.Path(self.build_lib, name), pathlib.Path("src", name)]
 
 
-setup(ext_modules=kernel(), cmdclass={"build_ext": AllOrNothing})
+setup(ext_modules=compiled(), cmdclass={"build_ext": AllOrNothing})
