@@ -1,7 +1,8 @@
 """Compiles the hot modules with Cython where that is possible; without, the package works all the same.
 
 A module is compiled if a ``.pxd`` file with its C types stands beside it. These modules share their types, so either
-all of them are compiled or none. All other metadata stands in pyproject.toml.
+all of them are compiled or none. A ``.pxd`` file without a module declares C functions. All other metadata stands in
+pyproject.toml.
 """
 
 import pathlib
@@ -10,7 +11,7 @@ import sys
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-SOURCES = sorted(pathlib.Path("src").rglob("*.pxd"))
+SOURCES = [types for types in sorted(pathlib.Path("src").rglob("*.pxd")) if types.with_suffix(".py").exists()]
 
 
 def compiled():

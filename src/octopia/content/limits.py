@@ -64,3 +64,6 @@ belong in the payload, which filters do not read.
 
 NAME_LENGTH_MAX = 255
 """Length of an attribute name, in code points."""
+
+NUMBER_BYTES = 9
+"""The size that a number or boolean counts as."""

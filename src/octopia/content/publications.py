@@ -1,14 +1,26 @@
-"""Publications: named attributes, which filters see, and a payload, which only clients read."""
+"""Publications: named attributes, which filters see, and a payload, which only clients read.
+
+Plain Python that Cython compiles (``publications.pxd``). A publication that was received holds the bytes of its
+attributes; they are decoded when somebody first reads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from octopia.content.limits import PUBLICATION_ATTRIBUTES_MAX, PUBLICATION_PAYLOAD_BYTES_MAX, STRING_LENGTH_MAX
+import msgspec
+
+from octopia.content.encoded import check
+from octopia.content.limits import (
+    NUMBER_BYTES,
+    PUBLICATION_ATTRIBUTES_MAX,
+    PUBLICATION_PAYLOAD_BYTES_MAX,
+    STRING_LENGTH_MAX,
+)
 from octopia.content.values import Value, check_name, check_value, same_value, shorten
 from octopia.errors import InvalidPublication
 
-_NUMBER_BYTES = 9
+_decode = msgspec.msgpack.Decoder(dict[str, int | float | str | bool]).decode
 
 
 class Publication:
@@ -20,32 +32,24 @@ class Publication:
 
     __slots__ = ("_attributes", "_encoded_attributes", "_payload", "_size")
 
-    _attributes: Mapping[str, Value]
-    _encoded_attributes: bytes
-    _payload: bytes
-    _size: int
-
     def __init__(self, attributes: Mapping[str, Value], payload: bytes = b""):
         copied = _checked_attributes(attributes)
         _check_payload(payload)
-        self._attributes = copied
+        self._attributes: Mapping[str, Value] | None = copied
         self._payload = payload
         self._size = 0
         self._encoded_attributes = b""
 
-    @classmethod
-    def trusted(cls, attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
+    @staticmethod
+    def trusted(attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
         """Return a publication of data that was checked before; the mapping is kept, not copied."""
-        publication = cls.__new__(cls)
-        publication._attributes = attributes
-        publication._payload = payload
-        publication._size = 0
-        publication._encoded_attributes = b""
-        return publication
+        return _make(attributes, b"", payload, 0)
 
     @property
     def attributes(self) -> Mapping[str, Value]:
         """The values by name; do not change them."""
+        if self._attributes is None:
+            self._attributes = _decode(self._encoded_attributes)
         return self._attributes
 
     @property
@@ -58,8 +62,8 @@ class Publication:
         """The approximate size of names, values and payload on the wire, in bytes."""
         if not self._size:
             size = len(self._payload)
-            for name, value in self._attributes.items():
-                size += len(name) + (len(value) if type(value) is str else _NUMBER_BYTES)
+            for name, value in self.attributes.items():
+                size += len(name) + (len(value) if type(value) is str else NUMBER_BYTES)
             self._size = size
         return self._size
 
@@ -67,8 +71,8 @@ class Publication:
     def encoded_attributes(self) -> bytes:
         """The attributes in wire format, or empty if they are not known yet.
 
-        This is a cache of ``octopia.wire``, so that a publication is forwarded as the bytes that were received. It is
-        opaque to all other modules, and neither compared nor pickled.
+        They come from ``octopia.wire``, so that a publication is forwarded as the bytes that were received, and are
+        neither compared nor pickled.
         """
         return self._encoded_attributes
 
@@ -95,6 +99,24 @@ class Publication:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Publication.trusted, (dict(self.attributes), self.payload)
+
+
+def scanned(encoded: bytes, payload: bytes) -> Publication | None:
+    """Return a publication of received bytes, or None if the scan does not know whether its attributes are right.
+
+    The length of the payload is not checked.
+    """
+    size = check(encoded)
+    return None if size < 0 else _make(None, encoded, payload, size + len(payload))
+
+
+def _make(attributes: Mapping[str, Value] | None, encoded: bytes, payload: bytes, size: int) -> Publication:
+    publication = Publication.__new__(Publication)
+    publication._attributes = attributes
+    publication._encoded_attributes = encoded
+    publication._payload = payload
+    publication._size = size
+    return publication
 
 
 def _checked_attributes(attributes: Mapping[str, Value]) -> dict[str, Value]:

@@ -17,12 +17,14 @@ import msgspec
 from msgspec import Meta
 
 from octopia.content import Publication, Value
+from octopia.content.encoded import IS_COMPILED
 from octopia.content.limits import (
     NAME_LENGTH_MAX,
     PUBLICATION_ATTRIBUTES_MAX,
     PUBLICATION_PAYLOAD_BYTES_MAX,
     STRING_LENGTH_MAX,
 )
+from octopia.content.publications import scanned
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
 from octopia.ids import BrokerId, PublicationId
@@ -155,6 +157,15 @@ def _content(encoded: bytes, payload: bytes) -> Publication:
         raise BadFrame(f"expected attributes of at most {ATTRIBUTES_BYTES_MAX} bytes, got {len(encoded)}")
     if len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
         raise BadFrame(f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}")
+    if IS_COMPILED:
+        publication = scanned(encoded, payload)
+        if publication is not None:
+            return publication
+    return decode_content(encoded, payload)
+
+
+def decode_content(encoded: bytes, payload: bytes) -> Publication:
+    """Return a publication with decoded attributes, or raise one of ``REFUSALS``: the reference of the scan."""
     attributes = _to_attributes(encoded)
     if encoded[0] - _FIXMAP != len(attributes) and _announced(encoded) != len(attributes):
         raise BadFrame(f"expected each attribute once, got {_announced(encoded)} entries for {len(attributes)} names")

@@ -1,0 +1,59 @@
+"""Operations on bytes and 64-bit words that C has and Python does not, for modules that may be compiled.
+
+These are their plain versions. A compiled module uses those of ``machine.pxd`` instead.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+_double = struct.Struct(">d").unpack_from
+_single = struct.Struct(">f").unpack_from
+
+
+def hash_of(data: bytes, at: int, length: int, end: int) -> int:
+    """Return a hash of ``length`` bytes; the C version may load bytes up to ``end``."""
+    hashed = length
+    for start in range(at, at + length, 8):
+        word = int.from_bytes(data[start : min(start + 8, at + length)], "little")
+        hashed = (hashed ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        hashed ^= hashed >> 32
+    return hashed
+
+
+def is_ascii(data: bytes, at: int, length: int, end: int) -> bool:
+    """Return whether ``length`` bytes are ASCII; the C version may load bytes up to ``end``."""
+    return data[at : at + length].isascii()
+
+
+def big(data: bytes, at: int, width: int) -> int:
+    """Return the unsigned big-endian number of ``width`` bytes."""
+    return int.from_bytes(data[at : at + width])
+
+
+def big64(data: bytes, at: int) -> int:
+    """Return the unsigned big-endian number of eight bytes."""
+    return int.from_bytes(data[at : at + 8])
+
+
+def double_at(data: bytes, at: int) -> float:
+    """Return the big-endian double."""
+    number: float = _double(data, at)[0]
+    return number
+
+
+def single_at(data: bytes, at: int) -> float:
+    """Return the big-endian number of 32 bits."""
+    number: float = _single(data, at)[0]
+    return number
+
+
+def same(one: bytes, at: int, other: Any, start: int, length: int) -> bool:
+    """Return whether two spans of bytes are equal."""
+    return bool(one[at : at + length] == other[start : start + length])
+
+
+def lowest_bit(word: int) -> int:
+    """Return the position of the lowest set bit of a word that is not zero."""
+    return (word & -word).bit_length() - 1
