@@ -216,7 +216,7 @@ def delivery(attributes: dict, handles: tuple[int, ...] = (1,), number: int = 1,
 
 
 def _place(session: Session) -> None:
-    waiting = session._unplaced.get(0)
+    waiting = session._receiver.unplaced.get(0)
     if waiting:
         session.placed(0, len(waiting))
 

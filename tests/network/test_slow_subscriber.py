@@ -145,7 +145,7 @@ async def _memory() -> None:
         finally:
             tracemalloc.stop()
         assert second - first < 20 * LIMIT * len(PAYLOAD) / 10
-        kept = link_of(node).session._kept
+        kept = link_of(node).session._sender.kept
         assert len(kept) < 20_000_000 / len(PAYLOAD)
         for client in (*load.clients, slow):
             client.leave()
@@ -179,7 +179,7 @@ async def _never_acknowledge(overflow: Overflow) -> None:
             load.publish(BATCH, PAYLOAD)
             wanted = load.expected()[load.subscribers[0].name].total()
             await load.subscribers[0].until(lambda w=wanted: len(load.subscribers[0].deliveries) >= w, "deliveries")
-            most = max(most, sum(frame.message.size_bytes for frame in link.session._kept if _is_data(frame)))
+            most = max(most, sum(frame.message.size_bytes for frame in link.session._sender.kept if _is_data(frame)))
         assert most < 60 * BATCH * len(PAYLOAD) / 4, f"{most} bytes were kept for a client that acknowledges nothing"
         for client in (*load.clients, slow):
             client.leave()

@@ -448,7 +448,7 @@ class Pair(RuleBasedStateMachine):
 
 def is_all_credit_returned(session: Session) -> bool:
     """Return whether an end knows that everything it ever sent was placed."""
-    return {key: count for key, count in session._sent_bytes.items() if count} == session._granted_bytes
+    return {key: count for key, count in session._sender.sent_bytes.items() if count} == session._sender.granted_bytes
 
 
 class PairOverILink(Pair):

@@ -12,7 +12,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ from octopia.broker.state import State
 from octopia.errors import InvariantBroken
 from octopia.ids import BrokerId
 from octopia.link import Outcome, Session
-from octopia.protocol import CONTROL, Frame
+from octopia.protocol import CONTROL, Frame, Item
 from octopia.protocol.messages import Fetch
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
@@ -142,17 +142,19 @@ def forget_what_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def accept_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    on_frame = Session._on_frame
+    on_frames = Session._on_frames
 
-    def accept(session: Session, frame: Frame, outcome: Outcome) -> None:
-        is_double = frame.sequence <= session._accepted
-        on_frame(session, frame, outcome)
-        message = frame.message
+    def accept(session: Session, items: Sequence[Item], at: int, outcome: Outcome) -> int:
+        frame, receiver = items[at], session._receiver
+        assert isinstance(frame, Frame)
+        message, is_double = frame.message, frame.sequence <= receiver.accepted
+        on_frames(session, [frame], 0, outcome)
         if is_double and message.traffic_class != CONTROL:
-            session._unplaced.setdefault(message.traffic_class, deque()).append(message.size_bytes)
+            receiver.hold(message.traffic_class, message.size_bytes, sys.maxsize)
             outcome.messages.append(message)
+        return at + 1
 
-    monkeypatch.setattr(Session, "_on_frame", accept)
+    monkeypatch.setattr(Session, "_on_frames", accept)
 
 
 def confirm_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

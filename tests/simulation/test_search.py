@@ -20,7 +20,7 @@ from octopia.broker.tables import CltEntry
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import LinkSettings, Outcome, Session
 from octopia.node import core as node
-from octopia.protocol import Frame, Hello
+from octopia.protocol import Frame, Hello, Item
 from octopia.protocol.directions import Directions
 from octopia.protocol.messages import CivAck, Subscribe, SubscriptionDigest, Version
 from octopia.settings import Algorithm
@@ -109,18 +109,20 @@ def take_any_update(
     entry.civ = entry.civ.with_bit(bit) if directions else entry.civ.without_bit(bit)
 
 
-def take_any_frame(session: Session, frame: Frame, outcome: Outcome) -> None:
+def take_any_frame(session: Session, items: Sequence[Item], at: int, outcome: Outcome) -> int:
     """Accept frames regardless of their sequence number."""
-    session._accepted = frame.sequence - 1
-    _on_frame(session, frame, outcome)
+    frame = items[at]
+    assert isinstance(frame, Frame)
+    session._receiver.accepted = frame.sequence - 1
+    return at + _on_frames(session, [frame], 0, outcome)
 
 
-_on_frame = Session._on_frame
+_on_frames = Session._on_frames
 
 
 def test_updates_of_bits_that_ignore_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """D4: behind a link that lets duplicates through, only versions identify a stale CIV_UNSET."""
-    monkeypatch.setattr(Session, "_on_frame", take_any_frame)
+    monkeypatch.setattr(Session, "_on_frames", take_any_frame)
     expect_nothing_wrong(search("bits"))
     monkeypatch.setattr(advertising, "_update", take_any_update)
     violation = expect_violation("bits")
@@ -178,7 +180,7 @@ def test_entries_removed_on_an_incomplete_digest(monkeypatch: pytest.MonkeyPatch
 
 
 def test_resent_frames_that_are_not_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "_on_frame", take_any_frame)
+    monkeypatch.setattr(Session, "_on_frames", take_any_frame)
     violation = expect_violation("resend")
     assert violation.sentence == "publication 0 was delivered twice to subscription 0 of S"
 

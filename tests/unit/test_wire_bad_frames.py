@@ -267,10 +267,10 @@ def test_the_detour_of_a_copy_is_checked(data: bytes, expected: str):
 def test_the_parts_of_a_good_detour_may_be_spelled_out():
     (frame,) = Reader().feed(detour(1, 0, None, []))
     assert isinstance(frame, Frame)
-    assert frame.message == msgspec.structs.replace(STEERED, detour=Detour(Lane.REROUTED))
+    assert frame.message == STEERED.copy(STEERED.publication_civ, Detour(Lane.REROUTED), 0)
     (frame,) = Reader().feed(detour(0, 3, True, [["c", 7]], lane=0))
     assert isinstance(frame, Frame)
-    assert frame.message == msgspec.structs.replace(STEERED, detour=Detour(Lane.PLAIN, 3, Origin.LOCAL, (("c", 7),)))
+    assert frame.message == STEERED.copy(STEERED.publication_civ, Detour(Lane.PLAIN, 3, Origin.LOCAL, (("c", 7),)), 0)
 
 
 FAR = BrokerId("b", -1)

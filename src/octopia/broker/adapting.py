@@ -11,8 +11,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import msgspec
-
 from octopia.broker import losses
 from octopia.broker.adaptive_routing import (
     AdaptiveDecision,
@@ -35,6 +33,7 @@ from octopia.ids import BrokerId, LinkKind
 from octopia.protocol import Cause, ClusterIndexVector
 from octopia.protocol.duties import Duties, Lane, Origin, lane_of
 from octopia.protocol.messages import Detour, LinkStatuses, Publish
+from octopia.protocol.transit import further
 
 Outgoing: TypeAlias = tuple[BrokerId, Publish, Duties | None]
 """A copy of a publication, the link that it is for, and under adaptive routing its duties."""
@@ -144,8 +143,7 @@ def copies_of(state: State, publication: Publish, dispatches: Sequence[Dispatch]
     """Return the copies of a decision, each with the header for its next hop."""
     if publication.hop >= state.settings.hop_limit:
         state.counters.beyond_hop_bound += 1
-    hop = publication.hop + 1
-    plain = Publish(publication.id, publication.publication, None, hop, publication.published_ms)
+    plain = further(publication, 1)
     return [(each.link, _header(state, plain, each), each.duties) for each in dispatches]
 
 
@@ -162,7 +160,7 @@ def _header(state: State, plain: Publish, dispatch: Dispatch) -> Publish:
     else:
         detour = Detour(lane_of(duties, link.cluster), duties.ilinks, duties.origin, duties.cross)
     civ = None if is_own and not duties.cross else ClusterIndexVector(duties.enter, state.neighbourhood.clusters)
-    return msgspec.structs.replace(plain, publication_civ=civ, detour=detour)
+    return plain.copy(civ, detour, 0)
 
 
 def join(state: State, link: BrokerId, copy: Publish, duties: Duties) -> bool:
@@ -171,7 +169,7 @@ def join(state: State, link: BrokerId, copy: Publish, duties: Duties) -> bool:
     for waiting in queue.rerouted(copy.id):
         both = merged(Dispatch(link, waiting), new)
         if both is not None:
-            plain = msgspec.structs.replace(copy, publication_civ=None, detour=None)
+            plain = further(copy, 0)
             queue.replace(copy.id, waiting, _header(state, plain, both), both.duties)
             return True
     return False
@@ -180,7 +178,7 @@ def join(state: State, link: BrokerId, copy: Publish, duties: Duties) -> bool:
 def joined(state: State, link: BrokerId, copy: Publish, one: Duties, other: Duties) -> tuple[Publish, Duties]:
     """Return one copy for two static parts of one publication on one link: they have the same origin and cluster."""
     both = one.union(other)
-    plain = msgspec.structs.replace(copy, publication_civ=None, detour=None)
+    plain = further(copy, 0)
     return _header(state, plain, Dispatch(link, both)), both
 
 
@@ -195,7 +193,7 @@ def fall_back(state: State, link: BrokerId, copy: Publish, duties: Duties) -> li
 
 def _not_sent(copy: Publish) -> Publish:
     """Return the publication of a copy that did not make its next hop."""
-    return msgspec.structs.replace(copy, publication_civ=None, detour=None, hop=copy.hop - 1)
+    return further(copy, -1)
 
 
 def interested(state: State, links: Sequence[BrokerId]) -> Sequence[BrokerId]:

@@ -22,6 +22,7 @@ from octopia.content import Publication
 from octopia.ids import Peer
 from octopia.protocol import Cause
 from octopia.protocol.duties import Duties
+from octopia.protocol.transit import Data, Frame
 
 
 def fingerprint(state: State) -> str:
@@ -31,7 +32,7 @@ def fingerprint(state: State) -> str:
 
 def digest(description: list[Any]) -> str:
     """Return the digest of a description as 32 hexadecimal digits."""
-    encoded = msgspec.msgpack.encode(description, enc_hook=_encode_publication)
+    encoded = msgspec.msgpack.encode(description, enc_hook=_encode)
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
@@ -144,7 +145,9 @@ def _owed(entry: tuple[Cause, Owed]) -> list[Any]:
     return [cause, owed.count, owed.clusters]
 
 
-def _encode_publication(value: object) -> object:
+def _encode(value: object) -> object:
     if isinstance(value, Publication):
         return [sorted(value.attributes.items()), value.payload]
+    if isinstance(value, Data | Frame):
+        return [type(value).__name__, *(getattr(value, name) for name in value.__match_args__)]
     raise NotImplementedError(f"no canonical form for {type(value).__name__}")

@@ -27,6 +27,7 @@ from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.matching import Match
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import Publish, PublishRequest
+from octopia.protocol.transit import further
 from octopia.settings import Algorithm
 
 Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
@@ -178,25 +179,12 @@ def _decide(
     if publication.hop >= state.settings.hop_limit:
         _drop_at_hop_limit(state, source, publication, len(decision.forwards))
         return []
-    plain = _copy(publication, None)
+    plain = further(publication, 1)
     copies: list[Outgoing] = []
     for each in decision.forwards:
         carried = each.publication_civ
-        copies.append((each.link, plain if carried is None else _copy(publication, carried), None))
+        copies.append((each.link, plain if carried is None else plain.copy(carried, None, 0), None))
     return copies
-
-
-def _copy(publication: Publish, publication_civ: ClusterIndexVector | None) -> Publish:
-    """Return a copy of a publication for its next hop."""
-    return Publish(
-        publication.id,
-        publication.publication,
-        publication_civ,
-        publication.hop + 1,
-        publication.published_ms,
-        None,
-        publication.ordered,
-    )
 
 
 def _drop_at_hop_limit(state: State, source: Peer, publication: Publish, copies: int) -> None:

@@ -31,12 +31,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from octopia.errors import InvariantBroken
+from octopia.link.flow import Receiver, Sender
 from octopia.markers import Fixed, History
 from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Ack, Frame, Grant, Hello, Item
 from octopia.protocol.messages import Message
@@ -95,21 +94,10 @@ class Session:
         self._settings = settings
         self.status = Status.DOWN
         self.dropped_unacknowledged = 0
-        # Output.
-        self._next_sequence = 1
-        self._kept: deque[Frame] = deque()
-        self.kept_bytes = 0
-        """The approximate size of the publications that were written and are not acknowledged."""
-        self._sent_bytes: dict[int, int] = {}
-        self._grant = Grant(0, 0, ())
-        self._granted_bytes: dict[int, int] = {}
-        self._exhausted = 0
-        # Input.
+        self._sender = Sender()
+        self._grant_number = 0
         self._peer_incarnation = 0
-        self._accepted = 0
-        self._unplaced: dict[int, deque[int]] = {}
-        self._unplaced_bytes: dict[int, int] = {}
-        self._placed_bytes: dict[int, int] = {}
+        self._receiver = Receiver()
         self._grants = 1
         self._outlived: dict[int, int] = {}
         self._accepts_data = True
@@ -142,14 +130,14 @@ class Session:
         if self.status is Status.DOWN:
             return outcome
         self._last_heard_ms = now_ms
-        # Frames arrive in thousands, so they are tested first, and without the cost of ``match``.
-        for item in items:
-            if type(item) is Frame:
-                if self.status is Status.UP:
-                    self._on_frame(item, outcome)
-                    if outcome.violation:
-                        break
-            elif type(item) is Ack:
+        at, size = 0, len(items)
+        while at < size and not outcome.violation:
+            item = items[at]
+            if type(item) is Frame and self.status is Status.UP:
+                at = self._on_frames(items, at, outcome)
+                continue
+            at += 1
+            if type(item) is Ack:
                 if self.status is Status.UP:
                     self._on_ack(item, outcome, now_ms)
             elif type(item) is Hello:
@@ -166,9 +154,9 @@ class Session:
     @property
     def classes(self) -> int:
         """The data classes that may be written now, as a mask for the broker's ``take``."""
-        if self.status is not Status.UP or not self._grant.window_bytes:
+        if self.status is not Status.UP or not self._sender.window_bytes:
             return CONTROL_ONLY
-        return ALL_CLASSES & ~self._exhausted
+        return ALL_CLASSES & ~self._sender.exhausted
 
     @property
     def is_up(self) -> bool:
@@ -177,18 +165,9 @@ class Session:
 
     def send(self, message: Message, now_ms: float) -> None:
         """Write a message."""
-        traffic_class = message.traffic_class
-        frame = Frame(self._next_sequence, message)
-        self._next_sequence += 1
-        if not self._kept:
+        if not self._sender.kept:
             self._last_progress_ms = now_ms
-        self._kept.append(frame)
-        self._outbox.append(frame)
-        size_bytes = message.size_bytes
-        self.kept_bytes += size_bytes
-        if traffic_class != CONTROL:
-            self._sent_bytes[traffic_class] = self._sent_bytes.get(traffic_class, 0) + size_bytes
-            self._note_credit(traffic_class)
+        self._sender.send(message, self._outbox)
 
     def placed(self, traffic_class: int, frames: int) -> None:
         """Return the credit of the oldest frames of a class, whose copies are all in output queues."""
@@ -196,21 +175,15 @@ class Session:
         if outlived:
             self._outlived[traffic_class] -= outlived
         if frames > outlived:
-            sizes = self._unplaced.get(traffic_class) or deque()
-            if len(sizes) < frames - outlived:
-                raise InvariantBroken(
-                    f"{frames} frames of class {traffic_class} were placed, but only {len(sizes)} were accepted"
-                )
-            size = sum([sizes.popleft() for _ in range(frames - outlived)])
-            self._unplaced_bytes[traffic_class] -= size
-            self._placed_bytes[traffic_class] = self._placed_bytes.get(traffic_class, 0) + size
+            self._receiver.place(traffic_class, frames - outlived)
         self._grants += 1
         self._ack_is_due = True
 
     def settle_credit(self, waiting: Mapping[int, int]) -> None:
         """Return the credit of all frames except those that still wait to be placed, counted per class."""
-        for traffic_class in {**self._unplaced, **self._outlived}:
-            held = len(self._unplaced.get(traffic_class, ())) + self._outlived.get(traffic_class, 0)
+        unplaced = self._receiver.unplaced
+        for traffic_class in {**unplaced, **self._outlived}:
+            held = len(unplaced.get(traffic_class, ())) + self._outlived.get(traffic_class, 0)
             self.placed(traffic_class, held - waiting.get(traffic_class, 0))
 
     @property
@@ -230,7 +203,7 @@ class Session:
     def drain(self, now_ms: float, *, acknowledge: bool = True) -> list[Item]:
         """Remove and return the items to write now, with an acknowledgement if one is due and wanted."""
         if acknowledge and self._ack_is_due and self.status is Status.UP:
-            self._outbox.append(Ack(self._accepted, self._own_grant()))
+            self._outbox.append(Ack(self._receiver.accepted, self._own_grant()))
             self._ack_is_due = False
         items, self._outbox = self._outbox, []
         if items:
@@ -245,7 +218,7 @@ class Session:
         due = [self._last_heard_ms + self._settings.suspicion_ms]
         if self.status is Status.UP:
             due.append(self._last_written_ms + self._settings.heartbeat_ms)
-            if self._kept and self._settings.retransmit_ms:
+            if self._sender.kept and self._settings.retransmit_ms:
                 due.append(self._last_progress_ms + self._settings.retransmit_ms)
         return min(due)
 
@@ -257,37 +230,43 @@ class Session:
     @property
     def awaits_acknowledgement(self) -> bool:
         """True if a written message is not acknowledged yet."""
-        return bool(self._kept)
+        return bool(self._sender.kept)
 
     @property
     def unacknowledged_publications(self) -> int:
         """The number of publications that were written and are not acknowledged."""
-        return sum(frame.message.size_bytes > 0 for frame in self._kept)
+        return sum(frame.message.size_bytes > 0 for frame in self._sender.kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The approximate size of the publications that were written and are not acknowledged."""
+        return self._sender.kept_bytes
 
     @property
     def last_sequence(self) -> int:
         """The number of the last written message; numbering restarts when the other end loses its state."""
-        return self._next_sequence - 1
+        return self._sender.next_sequence - 1
 
     @property
     def acknowledged(self) -> int:
         """The number of the last frame that the other end has acknowledged."""
-        return self._kept[0].sequence - 1 if self._kept else self._next_sequence - 1
+        kept = self._sender.kept
+        return kept[0].sequence - 1 if kept else self.last_sequence
 
     @property
     def accepted(self) -> int:
         """The number of the last accepted frame."""
-        return self._accepted
+        return self._receiver.accepted
 
     @property
     def grants_data(self) -> bool:
         """True if the other end has credit for data of class 0, as far as this end knows."""
-        return self._accepts_data and sum(self._unplaced.get(0, ())) < self._settings.window_bytes
+        return self._accepts_data and self._receiver.unplaced_bytes.get(0, 0) < self._settings.window_bytes
 
     @property
     def owes_credit(self) -> bool:
         """True while frames of this session wait to be placed."""
-        return any(self._unplaced.values())
+        return any(self._receiver.unplaced.values())
 
     @property
     def peer_incarnation(self) -> int:
@@ -304,8 +283,8 @@ class Session:
             if now_ms >= self._last_written_ms + self._settings.heartbeat_ms:
                 self._ack_is_due = True
             retransmit_ms = self._settings.retransmit_ms
-            if self._kept and retransmit_ms and now_ms >= self._last_progress_ms + retransmit_ms:
-                self._outbox.extend(self._kept)
+            if self._sender.kept and retransmit_ms and now_ms >= self._last_progress_ms + retransmit_ms:
+                self._outbox.extend(self._sender.kept)
                 self._last_progress_ms = now_ms
         return True
 
@@ -331,26 +310,18 @@ class Session:
             # The other end restarted over a connection that we considered sound: greet again.
             self._outbox = [self._hello(is_answer=True)]
         self.status = Status.UP
-        self._outbox.extend(self._kept)
+        self._outbox.extend(self._sender.kept)
         self._last_progress_ms = now_ms
 
-    def _on_frame(self, frame: Frame, outcome: Outcome) -> None:
+    def _on_frames(self, items: Sequence[Item], at: int, outcome: Outcome) -> int:
+        """Handle the frames from an index on, and return the index of the first other item."""
         self._ack_is_due = True
-        if frame.sequence != self._accepted + 1:
-            return
-        message = frame.message
-        traffic_class = message.traffic_class
-        if traffic_class != CONTROL:
-            unplaced = self._unplaced.setdefault(traffic_class, deque())
-            held_bytes = self._unplaced_bytes.get(traffic_class, 0)
-            if held_bytes >= self._settings.window_bytes:
-                window_bytes = self._settings.window_bytes
-                outcome.violation = f"expected data within the credit of {window_bytes} bytes, got a frame beyond it"
-                return
-            unplaced.append(message.size_bytes)
-            self._unplaced_bytes[traffic_class] = held_bytes + message.size_bytes
-        self._accepted = frame.sequence
-        outcome.messages.append(message)
+        window_bytes = self._settings.window_bytes
+        end = self._receiver.accept(items if type(items) is list else list(items), at, outcome.messages, window_bytes)
+        if end < 0:
+            outcome.violation = f"expected data within the credit of {window_bytes} bytes, got a frame beyond it"
+            return ~end
+        return end
 
     def _on_ack(self, ack: Ack, outcome: Outcome, now_ms: float) -> None:
         if self._acknowledge(ack.accepted, outcome):
@@ -358,52 +329,32 @@ class Session:
         self._take_grant(ack.grant)
 
     def _acknowledge(self, accepted: int, outcome: Outcome) -> bool:
-        before = len(self._kept)
-        while self._kept and self._kept[0].sequence <= accepted:
-            size_bytes = self._kept.popleft().message.size_bytes
-            self.kept_bytes -= size_bytes
-            outcome.acknowledged += size_bytes > 0
-        return len(self._kept) < before
+        before = len(self._sender.kept)
+        outcome.acknowledged += self._sender.acknowledge(accepted)
+        return len(self._sender.kept) < before
 
     def _forget_sent(self, outcome: Outcome) -> None:
         """Start a new sequence; drop frames that the other end may or may not have passed on."""
-        outcome.forgotten = [*outcome.forgotten, *(frame.message for frame in self._kept)]
-        self.dropped_unacknowledged += sum(frame.message.traffic_class != CONTROL for frame in self._kept)
-        self._kept.clear()
-        self.kept_bytes = 0
-        self._next_sequence = 1
-        self._sent_bytes.clear()
-        self._granted_bytes.clear()
-        self._grant = Grant(0, 0, ())
-        self._exhausted = 0
+        kept = [frame.message for frame in self._sender.kept]
+        outcome.forgotten = [*outcome.forgotten, *kept]
+        self.dropped_unacknowledged += sum(message.traffic_class != CONTROL for message in kept)
+        self._sender.start()
+        self._grant_number = 0
 
     def _forget_received(self) -> None:
         """Expect a new sequence; the broker still works on frames of the old one, and will report them placed."""
-        for traffic_class, sizes in self._unplaced.items():
+        for traffic_class, sizes in self._receiver.unplaced.items():
             self._outlived[traffic_class] = self._outlived.get(traffic_class, 0) + len(sizes)
-        self._unplaced.clear()
-        self._unplaced_bytes.clear()
-        self._placed_bytes.clear()
-        self._accepted = 0
+        self._receiver.start()
 
     def _hello(self, *, is_answer: bool) -> Hello:
-        return Hello(self._incarnation, self._peer_incarnation, self._accepted, self._own_grant(), is_answer)
+        return Hello(self._incarnation, self._peer_incarnation, self._receiver.accepted, self._own_grant(), is_answer)
 
     def _own_grant(self) -> Grant:
         window = self._settings.window_bytes if self._accepts_data else 0
-        return Grant(self._grants, window, tuple(sorted(self._placed_bytes.items())))
+        return Grant(self._grants, window, tuple(sorted(self._receiver.placed_bytes.items())))
 
     def _take_grant(self, grant: Grant) -> None:
-        if grant.number < self._grant.number:
-            return
-        self._grant = grant
-        self._granted_bytes = dict(grant.placed_bytes)
-        for traffic_class in self._sent_bytes:
-            self._note_credit(traffic_class)
-
-    def _note_credit(self, traffic_class: int) -> None:
-        granted = self._granted_bytes.get(traffic_class, 0) + self._grant.window_bytes
-        if self._sent_bytes[traffic_class] < granted:
-            self._exhausted &= ~(1 << traffic_class)
-        else:
-            self._exhausted |= 1 << traffic_class
+        if grant.number >= self._grant_number:
+            self._grant_number = grant.number
+            self._sender.grant(dict(grant.placed_bytes), grant.window_bytes)

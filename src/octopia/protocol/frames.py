@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.protocol.messages import Message
+from octopia.protocol.transit import Frame as Frame
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
@@ -32,13 +32,6 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     accepted: int
     grant: Grant
     is_answer: bool = False
-
-
-class Frame(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A message with its sequence number."""
-
-    sequence: int
-    message: Message
 
 
 class Ack(msgspec.Struct, frozen=True, tag=True):

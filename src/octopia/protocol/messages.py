@@ -21,10 +21,14 @@ from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
+from octopia.protocol.detours import Detour as Detour
 from octopia.protocol.directions import Directions
-from octopia.protocol.duties import Crossings, Entered, Lane, Origin
 from octopia.protocol.kinds import MessageKind
-from octopia.protocol.traffic import CONTROL, HEADER_BYTES
+from octopia.protocol.traffic import CONTROL
+from octopia.protocol.transit import Data as Data
+from octopia.protocol.transit import Deliver as Deliver
+from octopia.protocol.transit import Publish as Publish
+from octopia.protocol.transit import PublishRequest as PublishRequest
 
 
 class Message(Protocol):
@@ -140,52 +144,6 @@ class CivUnset(Control, frozen=True, omit_defaults=True):
     advertisements: tuple[AdvertisementId, ...]
     version: Version
     directions: tuple[Directions, ...] = ()
-
-
-class Detour(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The rest of the header of a copy that adaptive routing has rerouted; its ``enter`` is the publication_civ.
-
-    ``lane`` is the lane of the link. Over an iLink, ``ilinks``, ``origin`` and ``cross`` are those of the copy's
-    duties; over an aLink the receiver knows them.
-    """
-
-    lane: Lane
-    ilinks: int = 0
-    origin: Entered = Origin.HOST
-    cross: Crossings = ()
-
-
-class Publish(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A publication on its way; ``hop`` counts the links between brokers that it has crossed.
-
-    ``publication_civ`` names the clusters that this copy must still reach; a plain copy carries none. Under adaptive
-    routing it names those to enter in the receiver's region, and a copy that is not plain has a ``detour``. Copies that
-    are ``ordered`` take static paths.
-    """
-
-    kind: ClassVar[MessageKind] = MessageKind.PUBLICATION
-    id: PublicationId
-    publication: Publication
-    publication_civ: ClusterIndexVector | None
-    hop: int
-    published_ms: float
-    detour: Detour | None = None
-    ordered: bool = False
-
-    @property
-    def traffic_class(self) -> int:
-        """The number of clusters left to reach, or the lane of an adaptive copy.
-
-        It orders queues so that they cannot wait for each other in a cycle.
-        """
-        if self.detour is not None:
-            return self.detour.lane
-        return len(self.publication_civ) if self.publication_civ is not None else 0
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate size on a link."""
-        return HEADER_BYTES + self.publication.size
 
 
 # Between brokers: confirmations (D5).
@@ -350,45 +308,12 @@ class UnsubscribeRequest(Control, frozen=True):
     handle: int
 
 
-class PublishRequest(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A publisher's request to publish; ``sequence`` is its own number for the publication."""
-
-    traffic_class: ClassVar[int] = 0
-    sequence: int
-    publication: Publication
-    published_ms: float
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate size on a link."""
-        return HEADER_BYTES + self.publication.size
-
-
 ClientRequest: TypeAlias = (
     AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest | PublishRequest
 )
 
 
 # From a host broker to its client.
-
-
-class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A publication for a client, naming all of its matching subscriptions by handle.
-
-    Clients grant no credit: the queue of a slow one is bounded. So this is data that travels in the control class.
-    """
-
-    traffic_class: ClassVar[int] = CONTROL
-    id: PublicationId
-    publication: Publication
-    handles: tuple[int, ...]
-    hop: int
-    published_ms: float
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate size on a link."""
-        return HEADER_BYTES + self.publication.size
 
 
 class Refused(Control, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from octopia.errors import BadFrame
 from octopia.protocol import WireItem
+from octopia.wire import relaying
 from octopia.wire.decoding import DECODERS, LENGTH_MIN, REFUSALS
 from octopia.wire.format import LENGTH_BYTES, START, Kind, Limits
 
@@ -64,6 +65,12 @@ class Reader:
         self._needed = _START_BYTES
         try:
             while size - at >= _START_BYTES:
+                if relaying.IS_COMPILED:
+                    publications: list[WireItem] = []
+                    at = relaying.read(data, at, self._limits.publication_bytes_max, publications)
+                    yield from publications
+                    if size - at < _START_BYTES:
+                        break
                 length, kind = _unpack_start(data, at)
                 if kind not in LENGTH_MIN or not LENGTH_MIN[kind] <= length <= self._length_max[kind]:
                     raise self._misfit(kind, length)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from octopia.broker import OctopiaBroker, invariants
@@ -10,7 +9,7 @@ from octopia.broker.tables import CltEntry, PrtEntry
 from octopia.content import parse_filter
 from octopia.errors import InvariantBroken
 from octopia.ids import AdvertisementId, ClientId, Peer, SubscriptionId
-from octopia.protocol import ClusterIndexVector
+from octopia.protocol import ClusterIndexVector, transit
 from octopia.protocol.messages import CivSet, Version
 from support import advertise, at, join, make_broker, offer, publish, subscribe, want
 
@@ -138,8 +137,9 @@ def test_sound_copies_in_queues_are_not_complained_about(link: str, civ: str | N
     assert list(invariants.violations(broker.state)) == []
 
 
+@pytest.mark.skipif(transit.__file__.endswith(".py"), reason="plain Python does not protect its fields")
 def test_messages_cannot_be_corrupted_in_place():
     message = publish("b.1", 0, x=1)
     with pytest.raises(AttributeError):
         message.hop = 9
-    assert msgspec.structs.replace(message, hop=9).hop == 9
+    assert transit.further(message, 9).hop == message.hop + 9

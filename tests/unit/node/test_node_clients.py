@@ -328,10 +328,10 @@ class TestCreditOfClients:
         assert not rig.closes
         assert not any(rig.session(name).owes_credit for name in ("Q", "b.1", "a.0"))
         if returns in ("new incarnation", "after its grace"):
-            assert rig.session("P")._placed_bytes == {}, "the credit of the old session is not for the new one"
+            assert rig.session("P")._receiver.placed_bytes == {}, "the credit of the old session is not for the new one"
             rig.tell("P", say(7, x=1))
             rig.settle()
-            assert rig.session("P")._placed_bytes == {0: say(7, x=1).size_bytes}
+            assert rig.session("P")._receiver.placed_bytes == {0: say(7, x=1).size_bytes}
         assert not rig.broker.state.inputs
         assert rig.broker.waits_for(at("c.0")) == 0
         # 0 and 1 of a.0, 10 of b.1 and Q's; all of P's, and 7 of its second session.
@@ -354,7 +354,7 @@ class TestCreditOfClients:
         rig.unstick("c.0")
         rig.settle()
         assert not rig.session("P").owes_credit
-        assert rig.session("P")._placed_bytes == {0: 2 * say(0, x=1).size_bytes}
+        assert rig.session("P")._receiver.placed_bytes == {0: 2 * say(0, x=1).size_bytes}
         assert len(numbers(rig.told("c.0"))) == 2 + 3 * 2
         rig.broker.check()
 

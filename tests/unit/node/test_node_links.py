@@ -259,7 +259,7 @@ class TestCredit:
         rig.meet("b.1", incarnation=2)
         rig.unstick("c.0")
         rig.settle()
-        assert rig.session("b.1")._placed_bytes == {}
+        assert rig.session("b.1")._receiver.placed_bytes == {}
         assert not rig.session("b.1").owes_credit
         assert numbers(rig.told("c.0")) == [0, 1, 10]
 

@@ -25,11 +25,12 @@ import msgspec
 
 from octopia.content import Publication
 from octopia.markers import Mark
+from octopia.protocol.transit import Data, Frame
 
 _SHARED = (Mark.FIXED, Mark.HISTORY)
 """Fields that clones share: they never change, or nothing depends on them."""
 
-_LEAVES: tuple[type, ...] = (int, str, bytes, float, type(None), enum.Enum, msgspec.Struct, Publication)
+_LEAVES: tuple[type, ...] = (int, str, bytes, float, type(None), enum.Enum, msgspec.Struct, Publication, Data, Frame)
 _is_leaf: dict[type, bool] = {}
 _fields: dict[type, tuple[str, ...]] = {}
 _marks: dict[type, Mapping[str, Mark]] = {}
@@ -67,10 +68,11 @@ def clone(value: Any) -> Any:
         return deque(map(clone, value), value.maxlen)
     if issubclass(kind, msgspec.Struct):
         return kind(*(clone(getattr(value, name)) for name in kind.__struct_fields__))
-    copy, marks = object.__new__(kind), marks_of(kind)
+    copy: Any = kind.__new__(kind)  # type: ignore[call-overload]
+    marks = marks_of(kind)
     for name in fields_of(value):
         part = getattr(value, name)
-        object.__setattr__(copy, name, part if marks.get(name) in _SHARED else clone(part))
+        setattr(copy, name, part if marks.get(name) in _SHARED else clone(part))
     return copy
 
 
@@ -116,4 +118,6 @@ def fields_of(value: Any) -> tuple[str, ...]:
 def _encode(value: object) -> object:
     if isinstance(value, Publication):
         return [sorted(value.attributes.items()), value.payload]
+    if isinstance(value, Data | Frame):
+        return [type(value).__name__, *(getattr(value, name) for name in value.__match_args__)]
     raise NotImplementedError(f"no canonical form for {type(value).__name__}")

@@ -83,7 +83,7 @@ def _describe_item(item: Item) -> str:
 
 
 def _describe_message(message: Message) -> str:
-    values = [getattr(message, name) for name in getattr(message, "__struct_fields__", ()) if name in _SHOWN]
+    values = [getattr(message, name) for name in getattr(message, "__match_args__", ()) if name in _SHOWN]
     return " ".join([type(message).__name__, *(_describe_value(each) for each in values if each is not None)])
 
 

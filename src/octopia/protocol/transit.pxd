@@ -1,0 +1,60 @@
+# C types for transit.py; see there for explanations. Everything declared here is defined there.
+cimport cython
+
+cdef long long _HEADER
+cdef long long _CONTROL
+
+
+@cython.no_gc
+cdef class Data:
+    cdef readonly object publication
+    cdef readonly double published_ms
+    cdef readonly long long traffic_class
+    cdef readonly long long size_bytes
+
+
+@cython.final
+@cython.no_gc
+cdef class Publish(Data):
+    cdef readonly object host_broker
+    cdef readonly long long cluster
+    cdef public bytes region
+    cdef readonly unsigned long long incarnation
+    cdef readonly unsigned long long number
+    cdef readonly long long clusters
+    cdef readonly unsigned long long bits
+    cdef readonly long long hop
+    cdef readonly object detour
+    cdef readonly bint ordered
+
+    cpdef direct(self, publication_civ, detour)
+
+
+@cython.locals(other=Publish)
+cpdef Publish further(Publish copy, long long hops)
+
+
+@cython.final
+@cython.no_gc
+cdef class PublishRequest(Data):
+    cdef readonly unsigned long long sequence
+
+
+@cython.final
+@cython.no_gc
+cdef class Deliver(Data):
+    cdef readonly object host_broker
+    cdef readonly long long cluster
+    cdef public bytes region
+    cdef readonly unsigned long long incarnation
+    cdef readonly unsigned long long number
+    cdef readonly tuple handles
+    cdef readonly long long hop
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Frame:
+    cdef readonly unsigned long long sequence
+    cdef readonly object message
