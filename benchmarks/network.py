@@ -14,9 +14,9 @@ The figures:
 - *algorithms*: brokers with static, dynamic and adaptive routing in turn, without a relay; ratios are to dynamic. One
   hop, and a chain of four in two clusters that is entered in one cluster and left in the other, so copies cross one
   iLink and three aLinks. Figures are per publication: for all brokers, and for the two inner ones (*inner*). *below
-  capacity* is at 500 publications per second, *full batches* as fast as possible with limits that no link exceeds. In
-  both, no broker reroutes anything; rounds in which one did are *repeated*. *saturated* is as fast as possible with the
-  usual limits: links are congested, and *rerouted* counts the decisions to go around them.
+  capacity* is at 500 publications per second, *full batches* as fast as possible. Both have limits that no link
+  exceeds, so nothing is congested, even on a busy machine, and nothing may be rerouted. *saturated* is as fast as
+  possible with the usual limits: links are congested. *rerouted* counts the decisions to go around a link.
 
 How to read the numbers:
 

@@ -267,7 +267,7 @@ def _not_sent(copy: Publish) -> Publish:
 
 def interested(state: State, links: Sequence[BrokerId]) -> Sequence[BrokerId]:
     """Return the primary neighbours that want a publication, with those whose subscriptions are not all known."""
-    if not state.unheard_neighbours:
+    if state.recovery is None or not state.unheard_neighbours:
         return links
     return sorted({*links, *state.unheard_neighbours})
 

@@ -220,10 +220,10 @@ class Pace:
         return None if self._stopped_ms is None else max(0.0, now_ms - self._stopped_ms)
 
     def _roll(self, now_ms: float) -> None:
-        index = math.floor(now_ms / self._window_ms)
-        if index <= self._index:
+        windows = now_ms / self._window_ms
+        if windows < self._index + 1:
             return
-        self._index = index
+        self._index = math.floor(windows)
         if self._copies:
             mean_ms = self._busy_ms / self._copies
             known_ms = mean_ms if self._copy_ms is None or self._is_outdated else self._copy_ms

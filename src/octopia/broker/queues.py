@@ -196,8 +196,9 @@ class OutputQueue:
         if self.down_since_ms is not None:
             return True
         window = self.window
-        window.roll(now_ms)
         length = self._size if self.forced_length is None else self.forced_length
+        if length:
+            window.roll(now_ms)  # An empty queue is judged by its pace alone.
         if self.hold.is_free(length, window.closed_entered, window.closed_left, self.pace, now_ms):
             return False
         return self.hold.is_congested(self.load(now_ms), now_ms)
