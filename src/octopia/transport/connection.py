@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from octopia.addresses import Address
 from octopia.errors import BadFrame, ClosedByPeer, PeerError
 from octopia.protocol import CloseCode, Closing, Opening, WireItem
-from octopia.wire import Limits, Reader, encode
+from octopia.wire import Limits, Reader, encode_all
 
 HANDSHAKE_S = 4.0
 """The time within which the peer of a new connection must send its Opening.
@@ -54,7 +54,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._outbox: list[bytes] = []
+        self._outbox: list[bytes | bytearray] = []
         self._reason: PeerError | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if not outbox:
             self._loop.call_soon(self._flush)
-        outbox.extend(map(encode, items))
+        outbox.append(encode_all(items))
 
     def close(self, code: CloseCode, reason: str = "", incarnation: int = 0, retry_ms: int = 0) -> None:
         """Send the reason and all pending data, and close when the peer closes, or after ``LINGER_S``.
@@ -165,8 +165,9 @@ class Connection(asyncio.BufferedProtocol):
             items.extend(self._reader.feed(data))
         except BadFrame as error:
             self._reason = error
-        closing = next((item for item in items if type(item) is Closing), None)
-        if closing is not None:
+        closing = None
+        if Closing in map(type, items):
+            closing = next(item for item in items if isinstance(item, Closing))
             items = items[: items.index(closing)]
             self._reason = ClosedByPeer(closing.code, closing.reason, closing.incarnation, closing.retry_ms)
         if items:
@@ -203,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         if self._outbox and self._transport is not None and not self.is_closing:
-            data = b"".join(self._outbox)
+            data = b"".join(self._outbox) if len(self._outbox) > 1 else self._outbox[0]
             self._outbox = []
             self._transport.write(data)
 

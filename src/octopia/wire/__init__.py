@@ -7,6 +7,7 @@ from octopia.protocol import Answer, CloseCode, Closing, Command, Opening, Role,
 from octopia.wire.encoding import encode, prepare
 from octopia.wire.format import VERSION, Limits
 from octopia.wire.reader import Reader
+from octopia.wire.writer import encode_all
 
 __all__ = [
     "VERSION",
@@ -21,5 +22,6 @@ __all__ = [
     "Verb",
     "WireItem",
     "encode",
+    "encode_all",
     "prepare",
 ]

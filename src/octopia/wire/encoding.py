@@ -6,7 +6,7 @@ first needed, and the bytes are kept with the publication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -51,11 +51,6 @@ def encode(item: WireItem) -> bytes:
             return write(item, message)
         return _other_copy(item, message) if message.size_bytes else _control(item, message)
     return _OTHERS[type(item)](item)
-
-
-def encode_all(items: Iterable[WireItem]) -> bytes | bytearray:
-    """Return the frames of items, one after the other."""
-    return b"".join(map(encode, items))
 
 
 def prepare(publication: Publication) -> bytes:
