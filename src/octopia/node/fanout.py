@@ -1,5 +1,7 @@
 """The fan-out of a broker's entries into the mailboxes of its clients, within a limit per client.
 
+Plain Python that Cython compiles (``fanout.pxd`` has the C types): every delivery passes here.
+
 A client that is too slow loses its oldest deliveries, or everything and its connection, as it chose. Other clients are
 not affected.
 """
@@ -7,13 +9,13 @@ not affected.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from octopia.broker import Delivered, ForClients
 from octopia.ids import ClientId, Peer
 from octopia.node.links import ClientLink
 from octopia.protocol import Overflow
-from octopia.protocol.messages import Deliver
+from octopia.protocol.transit import Deliver, Publish, delivery_of
 
 
 @dataclasses.dataclass(slots=True)
@@ -26,7 +28,7 @@ class Losses:
 
 def fan_out(
     entries: Sequence[ForClients],
-    clients: Mapping[ClientId, ClientLink],
+    clients: dict[ClientId, ClientLink],
     limit: int,
     limit_bytes: int,
     reached: dict[Peer, None],
@@ -36,6 +38,7 @@ def fan_out(
     A mailbox below both limits takes one more delivery, however large.
     """
     losses = Losses()
+    cut_off = losses.cut_off
     for entry in entries:
         if not isinstance(entry, Delivered):
             link = clients.get(entry.client)
@@ -48,10 +51,12 @@ def fan_out(
             link = clients.get(client)
             if link is None:
                 continue
-            delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
+            if type(copy) is Publish:
+                delivery = delivery_of(copy, handles)
+            else:
+                delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
             mailbox = link.mailbox
-            has_room = len(mailbox.deliveries) < limit and mailbox.size_bytes < limit_bytes
-            if has_room and client not in losses.cut_off:
+            if mailbox.has_room(limit, limit_bytes) and not (cut_off and client in cut_off):
                 mailbox.put(delivery, size_bytes)
             elif link.overflow is Overflow.DROP_OLDEST:
                 _drop_oldest(link, limit, limit_bytes, losses)
@@ -65,7 +70,7 @@ def fan_out(
 
 def _drop_oldest(link: ClientLink, limit: int, limit_bytes: int, losses: Losses) -> None:
     mailbox = link.mailbox
-    while len(mailbox.deliveries) >= limit or mailbox.size_bytes >= limit_bytes:
+    while not mailbox.has_room(limit, limit_bytes):
         oldest = mailbox.take_delivery()
         if oldest is None:
             return

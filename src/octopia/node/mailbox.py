@@ -1,4 +1,7 @@
-"""The replies that wait for one client: notices of losses, answers, then deliveries, which are bounded."""
+"""The replies that wait for one client: notices of losses, answers, then deliveries, which are bounded.
+
+Plain Python that Cython compiles (``mailbox.pxd`` has the C types).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,10 @@ class Mailbox:
         taken = self.take_answers()
         taken += self.take_deliveries()
         return taken
+
+    def has_room(self, limit: int, limit_bytes: int) -> bool:
+        """Return whether the deliveries are below both limits; one more may be of any size."""
+        return len(self.deliveries) < limit and self.size_bytes < limit_bytes
 
     def put(self, delivery: Deliver, size_bytes: int) -> None:
         """Add a delivery of a known size."""

@@ -52,6 +52,10 @@ cdef class Deliver(Data):
     cdef readonly long long hop
 
 
+@cython.locals(delivery=Deliver)
+cpdef Deliver delivery_of(Publish copy, tuple handles)
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(256)

@@ -219,6 +219,23 @@ class Deliver(Data):
         return PublicationId(self.host_broker, self.incarnation, self.number)
 
 
+def delivery_of(copy: Publish, handles: tuple[int, ...]) -> Deliver:
+    """Return the delivery of a copy to the subscriptions with these handles."""
+    delivery = Deliver.__new__(Deliver)
+    delivery.host_broker = copy.host_broker
+    delivery.cluster = copy.cluster
+    delivery.region = copy.region
+    delivery.incarnation = copy.incarnation
+    delivery.number = copy.number
+    delivery.publication = copy.publication
+    delivery.handles = handles
+    delivery.hop = copy.hop
+    delivery.published_ms = copy.published_ms
+    delivery.traffic_class = _CONTROL
+    delivery.size_bytes = copy.size_bytes
+    return delivery
+
+
 class Frame:
     """A message with its sequence number."""
 
