@@ -1,6 +1,6 @@
 """Measure brokers over TCP, and compare them with a bare relay that reads, decodes and forwards the same frames.
 
-Five figures:
+The figures:
 
 - *hop*: a publisher, a broker and a subscriber in three processes. Publications have 7 attributes and a payload of 20
   bytes. One subscription matches, 100 others do not.
@@ -11,6 +11,12 @@ Five figures:
 - *overlay*: the 56 brokers of paper:se on this machine: the time until all are connected and accept publications, and
   the memory of all processes, including the parent (shared pages count once). Like `octopia up`, it uses one process
   per CPU; *apart* uses one process per broker.
+- *algorithms*: brokers with static, dynamic and adaptive routing in turn, without a relay; ratios are to dynamic. One
+  hop, and a chain of four in two clusters that is entered in one cluster and left in the other, so copies cross one
+  iLink and three aLinks. Figures are per publication: for all brokers, and for the two inner ones (*inner*). *below
+  capacity* is at 500 publications per second, *full batches* as fast as possible. Both have limits that no link
+  exceeds, so nothing is congested, even on a busy machine, and nothing may be rerouted. *saturated* is as fast as
+  possible with the usual limits: links are congested. *rerouted* counts the decisions to go around a link.
 
 How to read the numbers:
 
@@ -40,6 +46,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from network_algorithms import measure_algorithms
 from network_before import Before
 from network_lines import (
     FAN,
@@ -69,6 +76,11 @@ AIMS = {
     "overlay.mb": 500.0,
     "overlay_apart.up_s": 5.0,
     "overlay_apart.mb": 500.0,
+    "algorithms_hop.adaptive_ratio": 1.05,
+    "algorithms_chain_below_capacity.adaptive_ratio": 1.05,
+    "algorithms_chain_below_capacity.inner_adaptive_ratio": 1.05,
+    "algorithms_chain_full_batches.adaptive_ratio": 1.05,
+    "algorithms_chain_full_batches.inner_adaptive_ratio": 1.05,
 }
 ONE_OF_MANY = [["price > 10 AND volume > 5 AND x >= 0", *(f"price > 1000 AND volume > {n}" for n in range(100))]]
 RANGES = [[f"x >= {n} AND volume > 0"] for n in range(CHOICES)] + [[f"x < {n} AND volume > 0"] for n in range(CHOICES)]
@@ -249,8 +261,10 @@ def package_of(file: str) -> str:
     return PACKAGES.get(parts[len(parts) - parts[::-1].index("octopia")], OUTSIDE)
 
 
-def measure(size: Size, tree: str, before: Before | None = None) -> dict[str, Any]:
+def measure(size: Size, tree: str, before: Before | None = None, *, only: str | None = None) -> dict[str, Any]:
     """Measure everything; with another checkout, only the figures that are compared with it."""
+    if only == "algorithms":
+        return dict(measure_algorithms(ONE_OF_MANY, size.publications, size.rounds))
     hop, delay = measure_hop(size, before)
     result: dict[str, Any] = {"hop": hop, "chain": measure_chain(size, before), "fan": measure_fan(size, before)}
     if before is not None:
@@ -259,7 +273,7 @@ def measure(size: Size, tree: str, before: Before | None = None) -> dict[str, An
     result["overlay"] = measure_overlay(tree, os.cpu_count() or 1)
     result["overlay_apart"] = measure_overlay(tree, len(overlay_from_text(tree).scot.brokers))
     result["shares"] = measure_shares(size)
-    return result
+    return result | measure_algorithms(ONE_OF_MANY, size.publications, size.rounds)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -269,6 +283,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="duration of the delay measurement")
     parser.add_argument("--overlay", default="paper:se", help="the large overlay, a tree such as paper:se")
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument("--only", choices=["algorithms"], help="only the comparison of routing algorithms")
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, measured in turn")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
@@ -279,7 +294,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"expected Linux, for the CPU times of processes, got {platform.system()}")
     try:
         before = None if chosen.against is None else Before(chosen.against.absolute())
-        result = measure(size, chosen.overlay, before)
+        result = measure(size, chosen.overlay, before, only=chosen.only)
         if before is not None:
             before.end()
     except (Wrong, OctopiaError) as error:
@@ -297,7 +312,7 @@ def show(result: dict[str, Any]) -> None:
             shown = f"{value:12.1%}" if figure == "shares" else f"{value:>12,}"
             aim = AIMS.get(f"{figure}.{name}")
             verdict = "" if aim is None else f"   limit: {aim:g}, {'met' if value <= aim else 'EXCEEDED'}"
-            print(f"  {name:24}{shown}{verdict}")
+            print(f"  {name:28}{shown}{verdict}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PARTS = ("network", "network_lines", "network_load", "network_processes")
+PARTS = ("network", "network_algorithms", "network_lines", "network_load", "network_processes")
 TINY = ["--publications", "100", "--rounds", "1", "--seconds", "0.1", "--overlay", "paper:fig7", "--json"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the clocks of processes as Linux has them")
@@ -34,6 +34,17 @@ def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureF
     assert found["overlay"]["brokers"] == 12
     assert found["overlay"]["mb"] > 0
     assert sum(found["shares"].values()) == pytest.approx(1.0, abs=0.01)
+    check_algorithms({figure: values for figure, values in found.items() if figure.startswith("algorithms")})
+
+
+def check_algorithms(found: dict[str, dict[str, float]]) -> None:
+    for values in found.values():
+        assert all(values[f"{algorithm}_us"] > 0 for algorithm in ("static", "dynamic", "adaptive"))
+        assert values["adaptive_ratio"] > 0
+    for course in ("below_capacity", "full_batches", "saturated"):
+        values = found[f"algorithms_chain_{course}"]
+        assert values["adaptive_us"] > values["inner_adaptive_us"] > 0
+    assert found["algorithms_chain_saturated"]["static_rerouted"] == 0
 
 
 @pytest.mark.parametrize(

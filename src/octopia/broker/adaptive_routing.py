@@ -14,7 +14,7 @@ even if they are wrong or old.
 
 1. The broker's own cluster: deliver here, and cross to the primary regions with matching subscriptions.
 2. If no link that is needed is congested or down, the copies are exactly those of static routing. This is the common
-   case and costs little more.
+   case, for which the broker has a short cut (``adapting.static_copies``).
 3. A cluster whose broker in this region cannot be reached is *lost* here: other regions enter it, and one copy for the
    clients of the lost broker waits.
 4. At the host broker, clusters without subscribers in this region need not be entered here: they only cross.
@@ -208,10 +208,6 @@ def route_adaptively(arrival: Arrival, interested: Sequence[BrokerId], at: Adapt
     """
     duties = arrival.duties
     own = 1 << at.broker.cluster
-    if duties.enter == own and not duties.cross:
-        onward = _onward_copies(duties, interested, at)
-        if onward is not None:
-            return AdaptiveDecision(onward, (), delivers=True)
     delivers = duties.enter & own != 0
     alinks = _alinks_beyond(duties.origin, interested) if delivers else ()
     others = duties.enter & ~own
@@ -222,22 +218,6 @@ def route_adaptively(arrival: Arrival, interested: Sequence[BrokerId], at: Adapt
         plan.cross[link.region] = plan.cross.get(link.region, 0) | own
     _reroute(plan, arrival, transit=arrival.ilink is not None and not delivers)
     return AdaptiveDecision(plan.sorted_dispatches(), tuple(plan.waiting), delivers, tuple(plan.steps))
-
-
-def _onward_copies(duties: Duties, interested: Iterable[BrokerId], at: AdaptiveView) -> tuple[Dispatch, ...] | None:
-    """Return the copies of a plain copy, or None if a link that they need is congested.
-
-    Most copies are plain and go on along the tree with the duties that they have, so this does nothing else.
-    """
-    origin = duties.origin
-    copies: list[Dispatch] = []
-    if origin is not Origin.LOCAL:
-        for link in interested:
-            if link.region != origin:
-                if at.congested(link):
-                    return None
-                copies.append(Dispatch(link, duties))
-    return tuple(copies)
 
 
 def _alinks_beyond(origin: Entered, interested: Sequence[BrokerId]) -> Sequence[BrokerId]:

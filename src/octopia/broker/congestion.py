@@ -84,6 +84,15 @@ class Hold:
             return True
         return self.lasts(now_ms)
 
+    def is_free(self, length: int, entered: int, left: int, pace: Pace, now_ms: float) -> bool:
+        """Return whether a link is not congested, as ``is_congested`` does; False if that needs a closer look."""
+        limits = self._limits
+        return (
+            now_ms >= self._until_ms
+            and (not length or length * (max(entered, left) + 1) <= limits.tau * (left + 1))
+            and pace.carries_within(limits.wait_ms, length or 1, now_ms)
+        )
+
     def lasts(self, now_ms: float) -> bool:
         """Return whether an earlier verdict is still held."""
         return now_ms < self._until_ms
@@ -124,9 +133,9 @@ class Pace:
         "_latency_ms",
         "_probe_ms",
         "_serving_since_ms",
-        "_started",
         "_stopped_ms",
         "_window_ms",
+        "under_way",
     )
 
     _copy_ms: float | None
@@ -146,31 +155,32 @@ class Pace:
         self._latency_ms: float | None = None
         self._busy_ms = 0.0
         self._copies = 0
-        self._started = 0
+        self.under_way = 0
+        """The number of copies that were given to the link and that it has not carried yet."""
         self._serving_since_ms = 0.0
         self._stopped_ms = None
 
     @property
     def is_known(self) -> bool:
         """True if the link has carried something."""
-        return self._started > 0 or self._stopped_ms is not None
+        return self.under_way > 0 or self._stopped_ms is not None
 
     def start(self, now_ms: float, copies: int = 1) -> None:
-        """Record that copies were given to the link."""
-        self._roll(now_ms)
-        if not self._started:
+        """Record that copies were given to the link; if others are under way, only their number changes."""
+        if not self.under_way:
+            self._roll(now_ms)
             self._serving_since_ms = max(now_ms, self._serving_since_ms)
             self._is_first = True
             if self._stopped_ms is not None and now_ms - self._stopped_ms >= self._probe_ms:
                 self._is_outdated = True
-        self._started += copies
+        self.under_way += copies
 
     def finish(self, now_ms: float, copies: int = 1, *, is_acknowledgement: bool = False) -> None:
         """Record that the link has carried the oldest copies that it was given.
 
         A driver that knows how long a copy takes may say so in advance.
         """
-        copies = min(copies, self._started)
+        copies = min(copies, self.under_way)
         if not copies:
             return  # They were given to the link before it went down.
         self._roll(now_ms)
@@ -181,8 +191,16 @@ class Pace:
         self._is_first = False
         self._busy_ms += took_ms
         self._copies += copies
-        self._started -= copies
+        self.under_way -= copies
         self._serving_since_ms = self._stopped_ms = now_ms
+
+    def carries_within(self, limit_ms: float, copies: int, now_ms: float) -> bool:
+        """Return whether copies take at most ``limit_ms``; False if that needs a closer look at ``copy_ms``."""
+        return (
+            (self._copy_ms is None or copies * self._copy_ms <= limit_ms)
+            and (not self._copies or copies * (self._busy_ms / self._copies) <= limit_ms)
+            and (not self.under_way or copies * (now_ms - self._serving_since_ms) <= limit_ms)
+        )
 
     def copy_ms(self, now_ms: float) -> float | None:
         """Return the time that a copy takes (s), or None if nothing is known."""
@@ -190,22 +208,22 @@ class Pace:
         copy_ms = self._copy_ms
         if self._copies:
             copy_ms = max(copy_ms or 0.0, self._busy_ms / self._copies)
-        if self._started:
+        if self.under_way:
             latency_ms = self._latency_ms or 0.0 if self._is_first else 0.0
             copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms - latency_ms)
         return copy_ms
 
     def idle_ms(self, now_ms: float) -> float | None:
         """Return the time since the link last carried something: 0 while it does, None if it never did."""
-        if self._started:
+        if self.under_way:
             return 0.0
         return None if self._stopped_ms is None else max(0.0, now_ms - self._stopped_ms)
 
     def _roll(self, now_ms: float) -> None:
-        index = math.floor(now_ms / self._window_ms)
-        if index <= self._index:
+        windows = now_ms / self._window_ms
+        if windows < self._index + 1:
             return
-        self._index = index
+        self._index = math.floor(windows)
         if self._copies:
             mean_ms = self._busy_ms / self._copies
             known_ms = mean_ms if self._copy_ms is None or self._is_outdated else self._copy_ms

@@ -153,14 +153,15 @@ class OctopiaBroker(BrokerShell[State]):
 
     def take(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> NeighbourMessage | None:
         """Remove and return the next message for a neighbour: control first, then the oldest data of the mask."""
-        message = self._state.take(peer, now_ms, classes)
-        if (self._state.blocked or len(self._state.room)) and isinstance(message, Publish):
+        state = self._state
+        message = state.take(peer, now_ms, classes)
+        if (state.blocked or state.room.entries) and isinstance(message, Publish):
             self._use_room(peer, message.traffic_class)
         return message
 
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
-        if not self._state.blocked and not len(self._state.room):
+        if not self._state.blocked and not self._state.room.entries:
             return self._state.take_all(peer, now_ms, classes)
         # Each message that is taken may make room for another.
         batch: list[NeighbourMessage] = []
@@ -270,7 +271,7 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if state.backlog:
             return state.now_ms
-        if not state.requests and not state.down and state.recovery is None and not state.is_adaptive:
+        if not (state.requests or state.down or state.recovery or adapting.has_deadlines(state)):
             return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
@@ -316,14 +317,15 @@ class OctopiaBroker(BrokerShell[State]):
 
     def _finish(self) -> None:
         """Handle a slice of the backlog, send confirmations, and enforce the limits of links that are down."""
-        if self._state.backlog:
+        state = self._state
+        if state.backlog:
             super()._finish()
-        if self._state.confirmed:
-            self._guard(self.id, confirming.send_confirmations, self._state)
-        if self._state.down or len(self._state.room):
-            self._guard(self.id, limits.enforce, self._state)
-        if self._state.is_adaptive:
-            self._guard(self.id, adapting.tell_statuses, self._state)
+        if state.confirmed:
+            self._guard(self.id, confirming.send_confirmations, state)
+        if state.down or state.room.entries:
+            self._guard(self.id, limits.enforce, state)
+        if state.is_adaptive and (state.links_changed or state.now_ms >= state.status_sender.next_look_ms):
+            self._guard(self.id, adapting.tell_statuses, state)
 
     def _work(self, task: Task, peer: Peer, entries: Sequence[SubscriptionId | AdvertisementId]) -> None:
         """Handle a slice of the backlog."""

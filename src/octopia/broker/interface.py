@@ -196,7 +196,8 @@ class Counters:
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
     searches of the PRT for other paths: only TID-dynamic does that. ``beyond_hop_bound`` counts the copies that made
-    more hops than adaptive routing should need.
+    more hops than adaptive routing should need. ``rerouted`` counts its decisions in which a link that was needed was
+    congested or down; those of dynamic routing are in ``cases``.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -207,6 +208,7 @@ class Counters:
     occasions: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     searches: int = 0
     beyond_hop_bound: int = 0
+    rerouted: int = 0
 
     def count_loss(self, cause: Cause, count: int) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""

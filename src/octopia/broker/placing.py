@@ -113,9 +113,10 @@ def _place(state: State, key: Key, copies: list[Outgoing]) -> bool:
     for link, copy, duties in copies:  # Static parts are added to the end.
         traffic_class = copy.traffic_class
         place = (link, traffic_class)
-        if duties is not None and adapting.join(state, link, copy, duties):
+        queue = state.queues[link]
+        if duties is not None and queue.has_rerouted and adapting.join(state, link, copy, duties):
             continue
-        if place not in state.blocked and state.queues[link].has_room(traffic_class):
+        if place not in state.blocked and queue.has_room(traffic_class):
             state.forward(link, copy, traffic_class, duties)
         elif duties is not None and traffic_class == Lane.REROUTED:
             copies += adapting.fall_back(state, link, copy, duties)

@@ -23,9 +23,10 @@ from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
 from octopia.content.nonconformance import explain_nonconformance
-from octopia.ids import BrokerId, ClientId, LinkKind, Peer
+from octopia.ids import BrokerId, ClientId, Peer
 from octopia.matching import Match
 from octopia.protocol import ClusterIndexVector
+from octopia.protocol.duties import Duties
 from octopia.protocol.messages import Publish, PublishRequest
 from octopia.settings import Algorithm
 
@@ -59,20 +60,19 @@ class View:
 
 def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoing]]:
     """Return the function that delivers and routes publications from one link, and returns the copies of each."""
-    if not isinstance(source, BrokerId):
-        return functools.partial(_route_from_client, state, View(state), source)
     if state.is_adaptive:
-        return functools.partial(_adapt_from_broker, state, adapting.View(state), source)
-    return functools.partial(_route_from_broker, state, View(state), source)
+        adapt: Callable[..., list[Outgoing]] = (
+            _adapt_from_broker if isinstance(source, BrokerId) else _adapt_from_client
+        )
+        return functools.partial(adapt, state, adapting.View(state), source, adapting.plain_duties(state, source))
+    route: Callable[..., list[Outgoing]] = _route_from_broker if isinstance(source, BrokerId) else _route_from_client
+    return functools.partial(route, state, View(state), source)
 
 
 def _route_from_broker(
-    state: State, view: View, sender: BrokerId, publication: Publish, match: Match
+    state: State, view: RoutingView, sender: BrokerId, publication: Publish, match: Match
 ) -> list[Outgoing]:
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
-    elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
-        state.counters.false_positives += 1  # D6
+    _deliver_from_broker(state, sender, publication, match)
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No other link wants it, and the trace does not record the decision.
@@ -80,63 +80,117 @@ def _route_from_broker(
     return _decide(state, view, sender, publication, wanted, router, match, ())
 
 
-def _adapt_from_broker(
-    state: State, view: adapting.View, sender: BrokerId, publication: Publish, match: Match
-) -> list[Outgoing]:
-    """Route a copy by its duties; an ordered one takes its static path."""
-    if publication.ordered:
-        return _route_from_broker(state, View(state), sender, publication, match)
-    return _adapt(state, view, sender, publication, adapting.arrival_of(state, sender, publication), match, ())
-
-
-def _adapt(
-    state: State,
-    view: adapting.View,
-    source: Peer,
-    publication: Publish,
-    arrival: Arrival,
-    match: Match,
-    advertisements: Sequence[CltEntry],
-) -> list[Outgoing]:
-    """Deliver a publication if it enters this cluster, and make the copies that adaptive routing asks for."""
-    decision = route_adaptively(arrival, adapting.interested(state, match.links), view)
-    if decision.delivers and isinstance(source, BrokerId):
-        if match.local:
-            deliver_to(state, publication, state.prt.named(match.local))
-        elif not match.links and source.cluster != state.cluster:
-            state.counters.false_positives += 1  # D6
-    if state.settings.detail is _ALL:
-        wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
-        told = _story(state, source, publication, wanted, Decision(()), match, advertisements, decision)
-        state.facts.append(told)
-    for duties in decision.waiting:
-        adapting.wait(state, publication, duties)
-    return adapting.copies_of(state, publication, decision.dispatches) if decision.dispatches else []
-
-
 def _route_from_client(
-    state: State, view: View, publisher: ClientId, request: PublishRequest, match: Match
+    state: State, view: RoutingView, publisher: ClientId, request: PublishRequest, match: Match
 ) -> list[Outgoing]:
     """Route a local client's publication; one that conforms to none of its advertisements is refused."""
+    admitted = _admit(state, publisher, request, match)
+    if admitted is None:
+        return []
+    return _route_at_host(state, view, publisher, *admitted, match)
+
+
+def _route_at_host(
+    state: State,
+    view: RoutingView,
+    publisher: ClientId,
+    publication: Publish,
+    advertisements: Sequence[CltEntry],
+    match: Match,
+) -> list[Outgoing]:
+    wanted = wanted_at_host(state, match, advertisements)
+    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
+        return []  # No link wants it, and the trace does not record the decision.
+    router = route_statically if publication.ordered else ROUTERS[state.settings.routing.algorithm]
+    return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
+
+
+def _deliver_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> None:
+    """Deliver a publication that enters this cluster to local subscribers."""
+    if match.local:
+        deliver_to(state, publication, state.prt.named(match.local))
+    elif not match.links and sender.cluster != state.cluster:
+        state.counters.false_positives += 1  # D6
+
+
+def _admit(
+    state: State, publisher: ClientId, request: PublishRequest, match: Match
+) -> tuple[Publish, Sequence[CltEntry]] | None:
+    """Number and deliver a local client's publication, and return it with its advertisements; None if refused."""
     advertisements = state.clt.conforming(request.publication, publisher)
     if not advertisements:
         own = (entry.offer for each in advertised_by(state, publisher) if (entry := state.clt.get(each)))
         reason = explain_nonconformance(own, request.publication)
         refuse(state, publisher, Publish.kind, request.sequence, reason)
-        return []
+        return None
     ordered = any(entry.ordered for entry in advertisements)
     publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms, ordered=ordered)
     state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
     if match.local:
         deliver_to(state, publication, state.prt.named(match.local))
-    if not ordered and state.is_adaptive:
-        arrival = published(state.cluster, audience_of(state, advertisements))
-        return _adapt(state, adapting.View(state), publisher, publication, arrival, match, advertisements)
-    wanted = wanted_at_host(state, match, advertisements)
-    if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
-        return []  # No link wants it, and the trace does not record the decision.
-    router = route_statically if ordered else ROUTERS[state.settings.routing.algorithm]
-    return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
+    return publication, advertisements
+
+
+def _adapt_from_broker(
+    state: State, view: adapting.View, sender: BrokerId, plain: Duties, publication: Publish, match: Match
+) -> list[Outgoing]:
+    """Route a copy by its duties, which are ``plain`` for most; an ordered one takes its static path."""
+    if publication.ordered:
+        return _route_from_broker(state, view, sender, publication, match)
+    interested = adapting.interested(state, match.links)
+    if publication.publication_civ is None and publication.detour is None and state.settings.detail is not _ALL:
+        alinks = [link for link in interested if link != sender] if sender in interested else interested
+        copies = adapting.static_copies(state, view, publication, plain, alinks, 0)
+        if copies is not None:
+            _deliver_from_broker(state, sender, publication, match)
+            return copies
+    arrival = adapting.arrival_of(state, sender, publication)
+    decision = route_adaptively(arrival, interested, view)
+    if decision.delivers:
+        _deliver_from_broker(state, sender, publication, match)
+    return _carry_out(state, view, sender, publication, arrival, decision, match, ())
+
+
+def _adapt_from_client(
+    state: State, view: adapting.View, publisher: ClientId, plain: Duties, request: PublishRequest, match: Match
+) -> list[Outgoing]:
+    """Route a local client's publication by its audience; an ordered one takes its static path."""
+    admitted = _admit(state, publisher, request, match)
+    if admitted is None:
+        return []
+    publication, advertisements = admitted
+    if publication.ordered:
+        return _route_at_host(state, view, publisher, publication, advertisements, match)
+    audience, interested = audience_of(state, advertisements), adapting.interested(state, match.links)
+    if state.settings.detail is not _ALL:
+        copies = adapting.static_copies(state, view, publication, plain, interested, audience.targets)
+        if copies is not None:
+            return copies
+    arrival = published(state.cluster, audience)
+    decision = route_adaptively(arrival, interested, view)
+    return _carry_out(state, view, publisher, publication, arrival, decision, match, advertisements)
+
+
+def _carry_out(
+    state: State,
+    view: adapting.View,
+    source: Peer,
+    publication: Publish,
+    arrival: Arrival,
+    decision: AdaptiveDecision,
+    match: Match,
+    advertisements: Sequence[CltEntry],
+) -> list[Outgoing]:
+    """Make the copies that adaptive routing asks for, and let the rest wait."""
+    if state.settings.detail is _ALL:
+        wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
+        told = _story(state, view, source, publication, wanted, Decision(()), match, advertisements, decision)
+        state.facts.append(told)
+    if decision.steps:
+        state.counters.rerouted += 1
+    for duties in decision.waiting:
+        adapting.wait(state, publication, duties)
+    return adapting.copies_of(state, publication, decision.dispatches) if decision.dispatches else []
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:
@@ -159,7 +213,7 @@ def wanted_beyond(state: State, match: Match, sender: BrokerId, carried: Cluster
 
 def _decide(
     state: State,
-    view: View,
+    view: RoutingView,
     source: Peer,
     publication: Publish,
     wanted: Wanted,
@@ -170,7 +224,7 @@ def _decide(
     """Run the routing algorithm, and make the copies it asks for."""
     decision = router(wanted, view)
     if state.settings.detail is _ALL:
-        state.facts.append(_story(state, source, publication, wanted, decision, match, advertisements))
+        state.facts.append(_story(state, view, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:
         state.counters.cases[decision.case] += 1
     if not decision.forwards:
@@ -207,6 +261,7 @@ def _drop_at_hop_limit(state: State, source: Peer, publication: Publish, copies:
 
 def _story(
     state: State,
+    view: RoutingView,
     source: Peer,
     publication: Publish,
     wanted: Wanted,
@@ -217,10 +272,7 @@ def _story(
 ) -> Routed:
     targets = [cluster for cluster in wanted.targets if cluster != state.cluster]
     considered = (*wanted.alinks, *map(state.neighbourhood.secondary_neighbour, targets))
-    views = tuple(
-        LinkView(link, state.queues[link].length, congested=state.queues[link].congested(state.now_ms))
-        for link in considered
-    )
+    views = tuple(LinkView(link, view.queue_length(link), congested=view.congested(link)) for link in considered)
     return Routed(
         publication.id,
         publication.publication,

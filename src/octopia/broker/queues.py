@@ -30,6 +30,8 @@ from octopia.protocol.duties import Duties, Lane
 from octopia.protocol.messages import Copy, NeighbourMessage
 from octopia.settings import Algorithm, RoutingSettings
 
+_REROUTED = Lane.REROUTED.value
+
 LONGER_THAN_ANY = sys.maxsize
 """The length of a queue whose link is down."""
 
@@ -193,8 +195,12 @@ class OutputQueue:
             return self.verdict is Verdict.CONGESTED
         if self.down_since_ms is not None:
             return True
-        if not self._size and self.forced_length is None and not self.pace.is_known:
-            return self.hold.lasts(now_ms)
+        window = self.window
+        length = self._size if self.forced_length is None else self.forced_length
+        if length:
+            window.roll(now_ms)  # An empty queue is judged by its pace alone.
+        if self.hold.is_free(length, window.closed_entered, window.closed_left, self.pace, now_ms):
+            return False
         return self.hold.is_congested(self.load(now_ms), now_ms)
 
     def status(self, now_ms: float) -> LinkStatus:
@@ -231,11 +237,16 @@ class OutputQueue:
         size_bytes = message.size_bytes
         entry = _Entry(self._next_order, message, now_ms, size_bytes, duties)
         lane.entries.append(entry)
-        if duties is not None and traffic_class == Lane.REROUTED:
+        if duties is not None and traffic_class == _REROUTED:
             self._rerouted.setdefault(message.id, []).append(entry)
         lane.size_bytes += size_bytes
         self._next_order += 1
         self._size += 1
+
+    @property
+    def has_rerouted(self) -> bool:
+        """True if rerouted copies wait here, with which others may be merged."""
+        return bool(self._rerouted)
 
     def rerouted(self, publication: PublicationId) -> list[Duties]:
         """Return the duties of the rerouted copies of a publication that wait here."""
@@ -271,7 +282,11 @@ class OutputQueue:
         window.roll(now_ms)
         window.left += 1
         if self._by_time:
-            self.pace.start(now_ms)
+            pace = self.pace
+            if pace.under_way:
+                pace.under_way += 1
+            else:
+                pace.start(now_ms)
         return self._remove_oldest(lane)
 
     def drop_oldest(self) -> Copy:

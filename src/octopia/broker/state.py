@@ -21,7 +21,7 @@ from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.broker.waiting_room import WaitingRoom
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
-from octopia.markers import Derived
+from octopia.markers import Derived, Fixed
 from octopia.protocol import Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.directions import Directions
 from octopia.protocol.duties import Duties
@@ -125,7 +125,7 @@ class State(CommonState):
     advertisements of clients that have left while publications of theirs wait to be placed. Adaptive routing has the
     ``room`` where copies wait for a way, the ``statuses`` that secondary neighbours have told, and what this broker has
     told them; ``links_changed`` is True if a link went down or came up since. ``unions`` caches the audiences of
-    publications that conform to several advertisements.
+    publications that conform to several advertisements. ``is_adaptive`` is True if publications are routed adaptively.
     """
 
     clt: Clt
@@ -154,6 +154,11 @@ class State(CommonState):
     unions: Derived[dict[tuple[AdvertisementId, ...], tuple[tuple[Audience, ...], Audience]]] = dataclasses.field(
         default_factory=dict
     )
+    is_adaptive: Fixed[bool] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        CommonState.__post_init__(self)  # A class with slots is made twice, and super() knows the first one only.
+        self.is_adaptive = self.settings.routing.algorithm is Algorithm.ADAPTIVE
 
     @property
     def subscriptions_searched(self) -> int:
@@ -169,11 +174,6 @@ class State(CommonState):
     def confirms(self) -> bool:
         """True if subscriptions and advertisements are confirmed (D5)."""
         return self.settings.routing.confirmations
-
-    @property
-    def is_adaptive(self) -> bool:
-        """True if publications are routed adaptively."""
-        return self.settings.routing.algorithm is Algorithm.ADAPTIVE
 
     @property
     def unheard_neighbours(self) -> Collection[BrokerId]:

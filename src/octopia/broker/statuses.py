@@ -64,17 +64,17 @@ def make_status(works: Mapping[str, float], down_alinks: tuple[str, ...], down_i
 
 
 class StatusSender:
-    """The last status that a broker has told its secondary neighbours, in which window, and when it last looked."""
+    """The last status that a broker has told its secondary neighbours, in which window, and when it looks again."""
 
-    __slots__ = ("looked", "told", "window")
+    __slots__ = ("next_look_ms", "told", "window")
 
-    looked: Timed[int]
+    next_look_ms: Timed[float]
     window: Timed[int]
 
     def __init__(self) -> None:
         self.told = ALL_FREE
         self.window = -1
-        self.looked = -1
+        self.next_look_ms = 0.0
 
     def due(self, current: Status, window: int) -> Status | None:
         """Return the status to tell all secondary neighbours now, or None; it then counts as told.

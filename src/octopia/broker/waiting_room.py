@@ -29,52 +29,52 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class WaitingRoom:
-    """The copies that wait at one broker, oldest first."""
+    """The copies that wait at one broker (``entries``), oldest first."""
 
-    __slots__ = ("_entries", "size_bytes")
+    __slots__ = ("entries", "size_bytes")
 
     def __init__(self) -> None:
-        self._entries: list[Waiting] = []
+        self.entries: list[Waiting] = []
         self.size_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[Waiting]:
-        return iter(self._entries)
+        return iter(self.entries)
 
     @property
     def oldest_ms(self) -> float | None:
         """The time since which the oldest copy waits, or None."""
-        return min((each.since_ms for each in self._entries), default=None)
+        return min((each.since_ms for each in self.entries), default=None)
 
     def put(self, waiting: Waiting) -> None:
         """Add a copy."""
-        self._entries.append(waiting)
+        self.entries.append(waiting)
         self.size_bytes += waiting.publication.size_bytes
 
     def take_all(self) -> list[Waiting]:
         """Remove and return all copies."""
-        taken, self._entries, self.size_bytes = self._entries, [], 0
+        taken, self.entries, self.size_bytes = self.entries, [], 0
         return taken
 
     def take_refused(self, by: Callable[[Place], bool]) -> list[Waiting]:
         """Remove and return the copies that were refused by certain lanes."""
-        taken = [each for each in self._entries if each.refused_by is not None and by(each.refused_by)]
+        taken = [each for each in self.entries if each.refused_by is not None and by(each.refused_by)]
         if taken:
-            self._entries = [each for each in self._entries if each not in taken]
-            self.size_bytes = sum(each.publication.size_bytes for each in self._entries)
+            self.entries = [each for each in self.entries if each not in taken]
+            self.size_bytes = sum(each.publication.size_bytes for each in self.entries)
         return taken
 
     def take_beyond(self, limit_bytes: int, since_ms: float) -> list[Waiting]:
         """Remove and return the copies that have waited since ``since_ms`` or longer, and the oldest of too many."""
-        taken = [each for each in self._entries if each.since_ms <= since_ms]
-        kept = [each for each in self._entries if each.since_ms > since_ms]
+        taken = [each for each in self.entries if each.since_ms <= since_ms]
+        kept = [each for each in self.entries if each.since_ms > since_ms]
         size_bytes = sum(each.publication.size_bytes for each in kept)
         while kept and size_bytes > limit_bytes:
             oldest = min(kept, key=lambda each: each.since_ms)
             kept.remove(oldest)
             taken.append(oldest)
             size_bytes -= oldest.publication.size_bytes
-        self._entries, self.size_bytes = kept, size_bytes
+        self.entries, self.size_bytes = kept, size_bytes
         return taken

@@ -105,6 +105,6 @@ def _row(report: dict[str, Any]) -> list[str]:
         f"{sum(link['up'] for link in links.values())}/{len(links)}",
         str(sum(link["queue"] for link in links.values())),
         str(report["sent"].get("publication", 0)),
-        str(sum(report["cases"].values())),
+        str(sum(report["cases"].values()) + report["rerouted"]),
         ", ".join(peer for peer, link in links.items() if link["congested"]),
     ]

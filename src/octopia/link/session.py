@@ -358,12 +358,14 @@ class Session:
         self._take_grant(ack.grant)
 
     def _acknowledge(self, accepted: int, outcome: Outcome) -> bool:
-        before = len(self._kept)
-        while self._kept and self._kept[0].sequence <= accepted:
-            size_bytes = self._kept.popleft().message.size_bytes
-            self.kept_bytes -= size_bytes
-            outcome.acknowledged += size_bytes > 0
-        return len(self._kept) < before
+        kept = self._kept
+        count = min(len(kept), accepted - kept[0].sequence + 1) if kept else 0
+        if count <= 0:
+            return False
+        sizes = [kept.popleft().message.size_bytes for _ in range(count)]
+        self.kept_bytes -= sum(sizes)
+        outcome.acknowledged += count - sizes.count(0)
+        return True
 
     def _forget_sent(self, outcome: Outcome) -> None:
         """Start a new sequence; drop frames that the other end may or may not have passed on."""

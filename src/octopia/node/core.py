@@ -246,7 +246,7 @@ class Node:
             self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._link_up(link, outcome, now_ms)
-        if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced:
+        if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced and self.broker.reroutes:
             self.broker.carried(link.peer, outcome.acknowledged, now_ms, is_acknowledgement=True)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.

@@ -100,6 +100,7 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
             if times
         },
         "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
+        "rerouted": counters.rerouted,
         "links": {
             str(peer): {
                 "kind": str(server.overlay.scot.link_kind(server.id, peer)),

@@ -295,3 +295,32 @@ class TestHopLimit:
         join(broker, "S", want(0, "x > 5"))
         broker.receive(at("a.3"), [publish("a.3", 0, hop=3, x=9)], 0.0)
         assert broker.counters.lost[Cause.HOP_LIMIT] == 0
+
+
+class TestAdaptively:
+    def batch(self, first: int, count: int) -> list[Publish]:
+        return [publish("a.3", number, x=7) for number in range(first, first + count)]
+
+    def relay(self) -> OctopiaBroker:
+        """The broker b.3 with a subscription behind c.3."""
+        broker = make_broker("b.3", clusters=4, algorithm="adaptive")
+        broker.receive(at("c.3"), [subscribe("c.3", 0, "x > 5")], 0.0)
+        sent_by(broker)
+        return broker
+
+    def test_publications_that_arrive_together_do_not_congest_a_link_for_each_other(self):
+        broker = self.relay()
+        broker.receive(at("a.3"), self.batch(0, 100), 1.0)
+        assert {link: len(messages) for link, messages in sent_by(broker, 1.0).items()} == {"c.3": 100}
+        broker.receive(at("a.3"), self.batch(100, 100), 2.0)
+        assert {link: len(messages) for link, messages in sent_by(broker, 2.0).items()} == {"c.3": 100}
+        assert broker.counters.rerouted == 0
+
+    def test_copies_that_still_wait_when_the_next_ones_arrive_do(self):
+        broker = self.relay()
+        broker.receive(at("a.3"), self.batch(0, 100), 1.0)
+        broker.receive(at("a.3"), self.batch(100, 10), 2.0)
+        assert broker.counters.rerouted == 10
+        sent = sent_by(broker, 2.0)
+        assert len(sent.pop("c.3")) == 100
+        assert sum(isinstance(each, Publish) for messages in sent.values() for each in messages) == 10
