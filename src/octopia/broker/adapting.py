@@ -118,7 +118,7 @@ class View:
         if self._usual_at_ms != now_ms:
             paces = [queue.pace.copy_ms(now_ms) for queue in self._state.queues.values()]
             known = [each for each in paces if each is not None]
-            self._usual_ms = statistics.median(known) if known else None
+            self._usual_ms = statistics.median_low(known) if known else None
             self._usual_at_ms = now_ms
         return self._usual_ms
 

@@ -188,7 +188,8 @@ class OutputQueue:
         window, pace = self.window, self.pace
         window.roll(now_ms)
         length = self.forced_length if self.forced_length is not None else self._size
-        return LinkLoad(length, window.closed_entered, window.closed_left, pace.copy_ms(now_ms), pace.idle_ms(now_ms))
+        copy_ms, idle_ms, under_way_ms = pace.copy_ms(now_ms), pace.idle_ms(now_ms), pace.under_way_ms(now_ms)
+        return LinkLoad(length, window.closed_entered, window.closed_left, copy_ms, idle_ms, under_way_ms)
 
     def _congested_by_time(self, now_ms: float) -> bool:
         if self.verdict is not Verdict.AUTO:
@@ -282,11 +283,7 @@ class OutputQueue:
         window.roll(now_ms)
         window.left += 1
         if self._by_time:
-            pace = self.pace
-            if pace.under_way:
-                pace.under_way += 1
-            else:
-                pace.start(now_ms)
+            self.pace.start(now_ms)
         return self._remove_oldest(lane)
 
     def drop_oldest(self) -> Copy:
