@@ -195,8 +195,9 @@ class Counters:
 
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
-    searches of the PRT for other paths: only TID-dynamic does that. ``beyond_hop_bound`` counts the copies that made
-    more hops than adaptive routing should need.
+    searches of the PRT for other paths: only TID-dynamic does that. Adaptive routing counts the decisions that found a
+    link congested or down in ``detours``, and the copies that made more hops than it should need in
+    ``beyond_hop_bound``.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -206,6 +207,7 @@ class Counters:
     lost: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     occasions: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     searches: int = 0
+    detours: int = 0
     beyond_hop_bound: int = 0
 
     def count_loss(self, cause: Cause, count: int) -> None:

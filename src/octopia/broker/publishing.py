@@ -109,6 +109,8 @@ def _adapt(
         wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
         told = _story(state, source, publication, wanted, Decision(()), match, advertisements, decision)
         state.facts.append(told)
+    if decision.steps:
+        state.counters.detours += 1
     for duties in decision.waiting:
         adapting.wait(state, publication, duties)
     return adapting.copies_of(state, publication, decision.dispatches) if decision.dispatches else []
