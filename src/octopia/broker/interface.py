@@ -270,6 +270,10 @@ class Broker(Protocol):
     def unplaced_in_all(self) -> int:
         """The number of accepted publications that still wait to be placed, also from clients that have left."""
 
+    @property
+    def stranded(self) -> int:
+        """The number of copies that wait for no link in particular: those in the waiting room of adaptive routing."""
+
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""
 

@@ -108,7 +108,7 @@ def _row(report: dict[str, Any]) -> list[str]:
         str(report["tables"]["prt"]),
         str(report["tables"]["clt"] + report["tables"]["srt"]),
         f"{sum(link['up'] for link in links.values())}/{len(links)}",
-        str(sum(link["queue"] for link in links.values())),
+        str(sum(link["queue"] for link in links.values()) + report["stranded"]),
         str(report["sent"].get("publication", 0)),
         str(report["rerouted"]),
         ", ".join(peer for peer, link in links.items() if link["congested"]),

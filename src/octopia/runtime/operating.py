@@ -101,6 +101,7 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
         },
         "cases": {str(case): count for case, count in counters.cases.items()},
         "rerouted": counters.detours + sum(counters.cases.values()),
+        "stranded": broker.stranded,
         "links": {
             str(peer): {
                 "kind": str(server.overlay.scot.link_kind(server.id, peer)),

@@ -20,6 +20,7 @@ def report(losses: dict[str, dict[str, int]] | None = None) -> dict[str, Any]:
         "sent": {"publication": 7},
         "cases": {"case I": 1},
         "rerouted": 8,
+        "stranded": 1,
         "losses": losses or {},
     }
 
@@ -35,7 +36,7 @@ def shown(reports: dict[str, dict[str, Any]]) -> list[list[str]]:
 def test_a_row_per_broker():
     head, running, dead = shown({"a.0": report()})
     assert head[-1] == "congested links"
-    assert running == ["a.0", "2", "3", "4", "1/2", "11", "7", "8", "a.1, b.0"]
+    assert running == ["a.0", "2", "3", "4", "1/2", "12", "7", "8", "a.1, b.0"]
     assert (dead[0], dead[-1]) == ("a.1", "restarting in 3.2 s")
 
 
