@@ -195,9 +195,8 @@ class Counters:
 
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
-    searches of the PRT for other paths: only TID-dynamic does that. Adaptive routing counts the decisions that found a
-    link congested or down in ``detours``, and the copies that made more hops than it should need in
-    ``beyond_hop_bound``.
+    searches of the PRT for other paths: only TID-dynamic does that. Adaptive routing counts the copies that it
+    reroutes in ``detours``, and those that made more hops than it should need in ``beyond_hop_bound``.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
