@@ -322,7 +322,7 @@ def retry_refused(state: State, by: Callable[[Place], bool]) -> None:
 def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms: float) -> None:
     decision = route_adaptively(arrival, (), View(state))
     if decision.steps:
-        state.counters.rerouted += 1
+        state.counters.detours += 1
     if state.settings.detail is Detail.ALL:
         state.facts.append(_story(state, publication, arrival, decision))
     for each in decision.waiting:

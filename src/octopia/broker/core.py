@@ -301,6 +301,16 @@ class OctopiaBroker(BrokerShell[State]):
         entry = self._state.clt.get(advertisement) if advertisement else None
         return (entry.civ, self._target_clusters(entry)) if entry else None
 
+    @property
+    def stranded(self) -> int:
+        """The number of copies in the waiting room of adaptive routing."""
+        return len(self._state.room)
+
+    @property
+    def bytes_waiting(self) -> int:
+        """The approximate size of the publications that wait for neighbours, or for a way to their subscribers."""
+        return super().bytes_waiting + self._state.room.size_bytes
+
     def check(self) -> None:
         """Raise InvariantBroken if an invariant does not hold."""
         invariants.check(self)
