@@ -146,8 +146,11 @@ class LiveOverlay:
     async def at_rest(self) -> None:
         """Wait until no broker has anything to do, and none has had since they all said so."""
         while True:
-            await asyncio.gather(*(self.processes[each].until("at-rest", SETTLE_S) for each in NAMES))
-            if not any(await asyncio.gather(*map(self._unrest, NAMES))):
+            waits = [self.processes[each].until("at-rest", SETTLE_S) for each in NAMES]
+            silent = [each for each in await asyncio.gather(*waits, return_exceptions=True) if each is not None]
+            reasons = [each for found in await asyncio.gather(*map(self._unrest, NAMES)) for each in found]
+            assert not silent, f"{silent[0]}: {'; '.join(reasons)}"
+            if not reasons:
                 return
 
     def _neighbours_of(self, name: str) -> list[Process]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from links_support import Overlay, at, feed, make, publication, say, silence, subscription, taken
+from links_support import Overlay, at, feed, make, numbers, publication, say, silence, subscription, taken
 
 from octopia.broker import OctopiaBroker, adapting
-from octopia.broker.adaptive_routing import from_waiting_room
+from octopia.broker.adaptive_routing import AdaptiveDecision, from_waiting_room, route_adaptively
 from octopia.broker.waiting_room import Place
 from octopia.content import parse_filter
-from octopia.protocol import ClusterIndexVector
+from octopia.protocol import Cause, ClusterIndexVector
 from octopia.protocol.duties import Lane
 from octopia.protocol.messages import (
     AdvertiseRequest,
@@ -143,3 +143,57 @@ class TestRefusedCopies:
         assert self.refused_by(broker) == [None]
         assert len(taken(broker, "b.1")) == 0
         assert self.refused_by(broker) == [None]
+
+
+class TestManyCopies:
+    """b.0 has been dead for long, and b.1 has a copy of every publication for the clients of b.0."""
+
+    COPIES = 300
+
+    def crowded(self, **settings: int) -> OctopiaBroker:
+        broker = make("b.1", clusters=CLUSTERS, algorithm="adaptive", **settings)
+        broker.link_down(at("b.0"), 0.0)
+        for number in range(self.COPIES):
+            copy = publication(number, 0, host="a.1", clusters=CLUSTERS, x=1)
+            feed(broker, "a.1", msgspec.structs.replace(copy, detour=Detour(Lane.REROUTED)), now_ms=float(number))
+        silence(broker)
+        return broker
+
+    def test_they_leave_in_slices_when_the_link_comes_up(self):
+        broker = self.crowded(slice_max=50)
+        broker.link_up(at("b.0"), 5_000.0)
+        assert len(broker.state.room) == self.COPIES - 50
+        assert broker.is_behind
+        assert broker.next_deadline_ms == 5_000.0
+        while broker.is_behind:
+            broker.wake(5_000.0)
+        assert len(broker.state.room) == broker.state.room.size_bytes == 0
+        assert numbers(taken(broker, "b.0")) == list(range(self.COPIES))
+
+    def test_a_full_lane_takes_the_next_one_with_each_that_leaves(self, monkeypatch: pytest.MonkeyPatch):
+        routed = 0
+
+        def count(*arguments: object) -> AdaptiveDecision:
+            nonlocal routed
+            routed += 1
+            return route_adaptively(*arguments)
+
+        broker = self.crowded(slice_max=self.COPIES, queue_capacity=10)
+        monkeypatch.setattr(adapting, "route_adaptively", count)
+        broker.link_up(at("b.0"), 5_000.0)
+        assert len(broker.state.room) == self.COPIES - 10
+        assert numbers(taken(broker, "b.0")) == list(range(self.COPIES))
+        assert routed == 2 * self.COPIES - 10, "each that was refused is routed once more, and no other"
+
+    def test_the_oldest_are_dropped(self):
+        broker = self.crowded(down_limit_ms=10_000.0)
+        assert broker.state.room.oldest_ms == 0.0
+        broker.wake(10_000.0 + 99)
+        assert [each.publication.id.number for each in broker.state.room] == list(range(100, self.COPIES))
+        assert broker.state.counters.lost[Cause.LINK_DOWN] == 100
+
+    def test_too_many_are_dropped(self):
+        full = self.crowded().state.room.size_bytes
+        broker = self.crowded(down_limit_bytes=full // 2)
+        assert len(broker.state.room) == self.COPIES // 2
+        assert broker.state.counters.lost[Cause.LINK_DOWN] == self.COPIES // 2
