@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -308,14 +308,29 @@ def take_back_unsent(state: State, link: BrokerId, copy: Publish) -> None:
 
 
 def retry_all(state: State) -> None:
-    """Route everything again that waits: a link has come up, here or as told."""
-    for each in state.room.take_all():
+    """Let everything that waits be routed again: a link has come up, here or as told."""
+    state.room.make_all_due()
+
+
+def retry_due(state: State) -> None:
+    """Route a slice of what is to be routed again."""
+    for _ in range(state.settings.slice_max):
+        each = state.room.take_due()
+        if each is None:
+            return
         _route_again(state, each.publication, from_waiting_room(each.duties), each.since_ms)
 
 
-def retry_refused(state: State, by: Callable[[Place], bool]) -> None:
-    """Route again what certain lanes refused; its iLinks still count, or it could go back and forth for ever."""
-    for each in state.room.take_refused(by):
+def retry_refused(state: State, by: Place) -> None:
+    """Route again what a lane refused, as long as it has room or if its link is down.
+
+    The iLinks of these copies still count, or they could go back and forth for ever.
+    """
+    link, traffic_class = by
+    while link in state.down or (by not in state.blocked and state.queues[link].has_room(traffic_class)):
+        each = state.room.take_refused(by)
+        if each is None:
+            return
         _route_again(state, each.publication, taken_back(each.duties), each.since_ms)
 
 
