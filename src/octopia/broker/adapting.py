@@ -93,7 +93,8 @@ class View:
         """Return whether the link to a neighbour is congested or down."""
         verdict = self._verdicts.get(link)
         if verdict is None:
-            verdict = self._verdicts[link] = self._state.queues[link].congested(self._state.now_ms)
+            queue = self._state.queues[link]
+            verdict = self._verdicts[link] = queue.congested(self._state.now_ms, self._common_ms)
         return verdict
 
     def queue_length(self, link: BrokerId) -> int:
@@ -111,6 +112,11 @@ class View:
     def linked(self, cluster: int, other: int) -> bool:
         """Return whether the broker of ``cluster`` has, as last reported, an iLink to that of ``other``."""
         return self._state.statuses.linked(cluster, other)
+
+    def _common_ms(self) -> float:
+        """Return the time that a copy takes on most links; one that has carried nothing counts as free."""
+        now_ms = self._state.now_ms
+        return statistics.median_low(queue.pace.copy_ms(now_ms) or 0.0 for queue in self._state.queues.values())
 
     def _usual(self) -> float | None:
         """Return the time that a copy usually takes here: the median, which one slow link does not spoil."""

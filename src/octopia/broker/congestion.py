@@ -10,6 +10,9 @@ Eq. 3 compares the length of a queue with the traffic of the last window. It has
 On the network, copies that were written to a slow link wait in buffers below the broker, up to a credit window, while Q
 is 0. The time that they take counts too (``under_way_ms``).
 
+Time counts only against a link that is slower than the other links of its broker. If all are equally slow, it is the
+machine that is short of CPU, and more messages would make it slower still.
+
 A link stays congested for ``hold_ms`` after that. Routing does not avoid such a link, it only compares it with others,
 and sends one copy with many duties instead of many static ones. Without the hold, a link near its capacity is free and
 congested in turn, and every time it is free it gets the many copies of static routing.
@@ -26,6 +29,9 @@ import math
 from collections import deque
 
 import msgspec
+
+SLOW = 2.0
+"""A link is slow if its copies take this much longer than those of the other links of the broker."""
 
 LEAST_COPY_MS = 0.1
 """The time that a copy takes at least when links are compared: a long queue is long on the fastest link, too."""
@@ -58,21 +64,21 @@ class LinkLoad(msgspec.Struct, frozen=True, gc=False):
     under_way_ms: float = 0.0
 
 
-def is_congested(load: LinkLoad, limits: CongestionLimits) -> bool:
-    """Return whether a link that is up is congested: Q * max(1, (1 + Qin) / (1 + Qout)) > tau, or by time."""
+def is_congested(load: LinkLoad, limits: CongestionLimits, usual_ms: float = 0.0) -> bool:
+    """Return whether a link that is up is congested: Q * max(1, (1 + Qin) / (1 + Qout)) > tau, or by time.
+
+    ``usual_ms`` is the time that a copy takes on the other links of the broker.
+    """
     length, copy_ms = load.length, load.copy_ms
+    if length and length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
+        return True
+    if copy_ms is None or copy_ms < SLOW * usual_ms:
+        return False
     if load.under_way_ms > limits.wait_ms:
         return True
     if not length:
-        return (
-            copy_ms is not None
-            and copy_ms > limits.wait_ms
-            and load.idle_ms is not None
-            and load.idle_ms < limits.probe_ms
-        )
-    if length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
-        return True
-    return copy_ms is not None and length * copy_ms + load.under_way_ms > limits.wait_ms
+        return copy_ms > limits.wait_ms and load.idle_ms is not None and load.idle_ms < limits.probe_ms
+    return length * copy_ms + load.under_way_ms > limits.wait_ms
 
 
 class Hold:
@@ -84,9 +90,9 @@ class Hold:
         self._limits = limits
         self._until_ms = 0.0
 
-    def is_congested(self, load: LinkLoad, now_ms: float) -> bool:
+    def is_congested(self, load: LinkLoad, now_ms: float, usual_ms: float = 0.0) -> bool:
         """Return whether a link is congested, or was so when it was last asked for within ``hold_ms``."""
-        if is_congested(load, self._limits):
+        if is_congested(load, self._limits, usual_ms):
             self._until_ms = now_ms + self._limits.hold_ms
             return True
         return self.lasts(now_ms)

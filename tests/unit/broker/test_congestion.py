@@ -34,6 +34,22 @@ def test_verdicts(load: LinkLoad, congested: bool):
     assert is_congested(load, LIMITS) is congested
 
 
+@pytest.mark.parametrize(
+    ("load", "congested"),
+    [
+        (LinkLoad(1, copy_ms=60.0), False),
+        (LinkLoad(1, copy_ms=80.0), True),
+        (LinkLoad(0, copy_ms=60.0, idle_ms=0.0), False),
+        (LinkLoad(0, copy_ms=60.0, idle_ms=0.0, under_way_ms=120.0), False),
+        (LinkLoad(0, copy_ms=80.0, idle_ms=0.0, under_way_ms=120.0), True),
+        (LinkLoad(11, copy_ms=60.0), True),
+        (LinkLoad(11), True),
+    ],
+)
+def test_time_counts_only_against_a_link_that_is_slower_than_the_others(load: LinkLoad, congested: bool):
+    assert is_congested(load, LIMITS, usual_ms=40.0) is congested
+
+
 def test_a_verdict_is_held():
     hold = Hold(LIMITS)
     assert not hold.is_congested(LinkLoad(10), 0.0)
