@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if place is Place.NAMESPACES and why_not():
             screen.print(f"skipping the slow links between namespaces: {why_not()}")
             continue
-        # Broker processes run the algorithms of OctopiA only.
+        # The rival is compared in virtual time only.
         algorithms = [Algorithm(each) for each in wanted.algorithms.split(",")]
         if place is not Place.SIMULATOR:
             algorithms = [each for each in algorithms if each is not Algorithm.TID_STATIC]
