@@ -36,6 +36,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/stalls.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/bursts.py
+	$(BIN)/python benchmarks/slow_links.py
+	$(BIN)/python benchmarks/dead_brokers.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/congestion.py

@@ -1,8 +1,8 @@
-"""Measure bursts and slow links under every routing algorithm, in virtual time on the overlay S_e.
+"""Measure bursts under every routing algorithm, in virtual time on the overlay S_e.
 
-Every link carries one copy at a time and takes 3 ms for it. In a *burst*, one publisher publishes faster than its
-links can carry, while others publish at a low rate. With a *slow link*, it publishes at a steady rate, and an aLink on
-the way carries a third of that. Every publication must arrive exactly once at every subscriber, or the benchmark fails.
+Every link carries one copy at a time and takes 3 ms for it. In a burst, one publisher publishes faster than its links
+can carry, while others publish at a low rate. Every publication must arrive exactly once at every subscriber, or the
+benchmark fails. ``slow_links`` measures slow links.
 
 The fluid bound of a burst is the best that any routing could do: all links of the host broker share the load evenly, as
 do all links of each subscriber's broker and all tree edges of their regions, and nothing else is on its way.
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from octopia.content import Publication, parse_filter
 from octopia.ids import BrokerId
-from octopia.overlay import LinkShape, overlay_from_text
+from octopia.overlay import overlay_from_text
 from octopia.scenario import AdvertiseItem, ClientSpec, Event, Item, LinkChange, PublishItem, Scenario, SubscribeItem
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import Profile
@@ -31,7 +31,6 @@ COPY_MS = 3.0
 ONE_SERVER = Profile(
     "one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS
 )
-SLOW_HOST = "A.0"
 _COLUMNS = ("algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses")
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.ADAPTIVE)
 
@@ -65,7 +64,7 @@ class Figures:
 
 
 def scenario_of(burst: Burst, links: Sequence[LinkChange] = ()) -> Scenario:
-    """Return the scenario of a burst."""
+    """Return the scenario of a burst, with slow links if any."""
     chance = random.Random(burst.seed)
     overlay = overlay_from_text("paper:se", None)
     brokers = list(overlay.scot.brokers)
@@ -103,9 +102,9 @@ def _publish(client: str, topic: int, count: int, every_ms: float) -> Item:
     return PublishItem(client, Publication({"topic": topic}), count, every_ms)
 
 
-def measure(burst: Burst, algorithm: Algorithm, links: Sequence[LinkChange] = ()) -> Figures:
+def measure(burst: Burst, algorithm: Algorithm) -> Figures:
     """Run a burst, check every delivery, and return its figures."""
-    run = run_scenario(scenario_of(burst, links).with_algorithm(algorithm), profile=ONE_SERVER)
+    run = run_scenario(scenario_of(burst).with_algorithm(algorithm), profile=ONE_SERVER)
     complaints = run.complaints()
     if complaints:
         raise SystemExit(f"WRONG: under {algorithm} routing {complaints[0]} ({len(complaints)} complaints)")
@@ -146,46 +145,28 @@ def bound_of(burst: Burst) -> tuple[float, float]:
     return (ratio - 1.0) * burst.lasts_s / 2.0, ratio * burst.lasts_s
 
 
-def measure_slow_link(ends: tuple[str, str], seed: int, seconds: float, algorithm: Algorithm) -> Figures:
-    """Publish at a steady rate while one aLink on the way carries a third of it."""
-    per_second = 200.0
-    steady = Burst(SLOW_HOST, seed, round(seconds * per_second), per_second, 0.0)
-    link = tuple(map(BrokerId.parse, ends))
-    slow = LinkChange(((link[0], link[1]),), shape=LinkShape(rate=per_second / 3.0))
-    return measure(steady, algorithm, [slow])
-
-
 def _row(name: str, found: Sequence[Figures]) -> list[str]:
     means = [statistics.fmean(getattr(each, field) for each in found) for field in Figures.__slots__]
     return [name, *(f"{each:,.3f}" for each in means[:3]), *(f"{each:,.0f}" for each in means[3:])]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run everything, and print a table per host and per slow link."""
+    """Run all bursts, and print a table per host."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", default="A.0,G.0", help="the hosts of bursts: an edge and an inner broker")
-    parser.add_argument("--slow", default="A.0>F.0,F.0>G.0", help="the slow links, on the way from A.0")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--publications", type=int, default=5_000)
-    parser.add_argument("--seconds", type=float, default=20.0, help="the time of a run with a slow link")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     wanted = parser.parse_args(arguments)
     algorithms, seeds = [Algorithm(each) for each in wanted.algorithms.split(",")], range(1, wanted.seeds + 1)
     screen = Console()
-    for host in wanted.hosts.split(",") if wanted.hosts else ():
+    for host in wanted.hosts.split(","):
         bursts = [Burst(host, seed, wanted.publications) for seed in seeds]
         table = Table(*_COLUMNS, title=f"a burst of {wanted.publications:,} at {host}")
         for algorithm in algorithms:
             table.add_row(*_row(algorithm, [measure(each, algorithm) for each in bursts]))
         bounds = [statistics.fmean(each) for each in zip(*map(bound_of, bursts), strict=True)]
         table.add_row("fluid bound", f"{bounds[0]:.3f}", "", f"{bounds[1]:.3f}", "", "")
-        screen.print(table)
-    for link in wanted.slow.split(",") if wanted.slow else ():
-        one, _, other = link.partition(">")
-        table = Table(*_COLUMNS, title=f"{link} at a third of the rate that is offered")
-        for algorithm in algorithms:
-            found = [measure_slow_link((one, other), seed, wanted.seconds, algorithm) for seed in seeds]
-            table.add_row(*_row(algorithm, found))
         screen.print(table)
 
 

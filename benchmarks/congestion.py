@@ -24,6 +24,7 @@ from typing import Any
 
 from rich.console import Console
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "live"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "network"))
 
 from namespaces import why_not
@@ -49,7 +50,7 @@ def measure_links(publications: int, rounds: int) -> dict[str, float]:
                 raise SystemExit(f"WRONG: under {algorithm} routing publications are missing")
             if any(outcome.received["doubled"]):
                 raise SystemExit(f"WRONG: under {algorithm} routing publications arrived twice")
-            found.append(statistics.median(outcome.received["median_ms"]))
+            found.append(statistics.median(map(statistics.median, outcome.received["delays_ms"])))
     medians = {f"{algorithm}_ms": statistics.median(found) for algorithm, found in delays.items()}
     return medians | {"dynamic_to_static": medians["dynamic_ms"] / medians["static_ms"]}
 

@@ -51,7 +51,7 @@ from octopia.matching import INDEX, SCAN, MatcherFactory
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import MessageKind
 from octopia.protocol.messages import AdvertiseRequest, ClientReply, Deliver, PublishRequest, SubscribeRequest
-from octopia.settings import RoutingSettings
+from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import UNIT
 from octopia.simulator.world import Environment, World
 
@@ -345,7 +345,7 @@ def measure(sizes: argparse.Namespace, progress: Progress) -> Measurement:
     setting_up, publishing, bare = Stopwatch(), Stopwatch(), Stopwatch()
     receipts = Receipts()
     # Links never fail here and confirmations are off: only the paper's messages are measured.
-    settings = BrokerSettings(RoutingSettings(confirmations=False))
+    settings = BrokerSettings(RoutingSettings(Algorithm.DYNAMIC, confirmations=False))
     environment = Environment(UNIT, seed=sizes.seed)
     matchers = MATCHERS[sizes.matcher]
     world = World(scot, settings, environment, [receipts], matchers=matchers)

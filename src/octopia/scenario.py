@@ -27,7 +27,7 @@ from octopia.overlay.files import (
     read_overlay,
     read_routing,
 )
-from octopia.settings import Algorithm, RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, RoutingSettings
 from octopia.tomlfile import Table, read_toml
 
 _T = TypeVar("_T")
@@ -216,7 +216,7 @@ class _Reader:
         overlay_table = top.table("overlay")
         if overlay_table is None:
             raise top.error("expected an [overlay] table, got none")
-        self._overlay = read_overlay(overlay_table, directory)
+        self._overlay = read_overlay(overlay_table, directory, PAPER_ROUTING)
         self._directory = directory
         self._places: dict[str, str] = {}
         self._numbers: dict[str, int] = {}

@@ -38,14 +38,14 @@ class PathSelection(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoutingSettings:
-    """The settings that all brokers of an overlay share.
+    """The settings that all brokers of an overlay share; the defaults are those of the network.
 
     ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5; only
     TID-based routing uses ``path_selection``. Only adaptive routing uses the other times: a link is congested if its
     queue takes longer than ``wait_ms``, stays so for ``hold_ms``, and is tried again after ``probe_ms`` if it was slow.
     """
 
-    algorithm: Algorithm = Algorithm.DYNAMIC
+    algorithm: Algorithm = Algorithm.ADAPTIVE
     tau: float = 10.0
     window_ms: float = 50.0
     confirmations: bool = True
@@ -53,6 +53,10 @@ class RoutingSettings:
     wait_ms: float = 50.0
     hold_ms: float = 500.0
     probe_ms: float = 5_000.0
+
+
+PAPER_ROUTING = RoutingSettings(Algorithm.DYNAMIC)
+"""The defaults of scenarios and of runs of workloads: the paper's algorithm."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

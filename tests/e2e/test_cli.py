@@ -165,7 +165,7 @@ def test_every_example_can_be_compared():
     assert result.returncode == 0
     compared = json.loads(result.stdout)
     assert len(compared) == len(FILES) >= 4
-    assert all(list(each) == ["scenario", "static", "dynamic"] for each in compared)
+    assert all(list(each) == ["scenario", "static", "dynamic", "adaptive"] for each in compared)
 
 
 def test_a_checked_run_says_so():
@@ -177,8 +177,19 @@ def test_a_checked_run_says_so():
 def test_compare_shows_the_paper_s_figures_side_by_side():
     files = [EXAMPLES / f"fig7{each}.toml" for each in "bcd"]
     results = json.loads(octopia("sim", "compare", *files, "--json").stdout)
-    assert [(each["static"]["messages"], each["dynamic"]["messages"]) for each in results] == [(8, 7), (7, 6), (7, 8)]
+    messages = [tuple(each[name]["messages"] for name in ("static", "dynamic", "adaptive")) for each in results]
+    assert messages == [(8, 7, 5), (7, 6, 5), (7, 8, 5)]
     assert "b.3>b.1[0001]" in results[0]["dynamic"]["hops"]
+
+
+def test_compare_shows_how_slow_alinks_and_dead_brokers_are_gone_around():
+    files = [EXAMPLES / "slow_alink.toml", EXAMPLES / "dead_broker.toml"]
+    slow, dead = json.loads(octopia("sim", "compare", *files, "--json").stdout)
+    assert "b.3>b.1[0000 c:1010]" in slow["adaptive"]["hops"]
+    assert slow["static"]["hops"] == slow["dynamic"]["hops"]
+    assert [len(dead[name]["hops"]) for name in ("static", "dynamic", "adaptive")] == [3, 3, 4]
+    shown = octopia("sim", "compare", *files, EXAMPLES / "fig7b.toml").stdout
+    assert [each for each in ("1 x detour", "2 x detour", "x case I") if each not in shown] == []
 
 
 def test_a_trace_folder_holds_both_forms_and_says_what_was_assumed(tmp_path: Path):

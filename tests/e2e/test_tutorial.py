@@ -157,10 +157,10 @@ def cells(table: list[str]) -> dict[str, list[str]]:
 
 
 def has_rerouted(status: list[str]) -> bool:
-    """Return whether publications wait at lon.0, and others were rerouted."""
+    """Return whether the link from lon.0 to lon.1 is congested, and publications were rerouted."""
     table = cells(status)
-    columns = table["broker"]
-    return all(int(table["lon.0"][columns.index(name)]) > 0 for name in ("queued", "rerouted"))
+    lon = dict(zip(table["broker"], table["lon.0"], strict=True))
+    return lon["congested links"] == "lon.1" and int(lon["rerouted"]) > 0
 
 
 def check_status(terminals: Terminals, shown: list[str]) -> None:
@@ -195,7 +195,7 @@ def test_the_tutorial(terminals: Terminals) -> None:
         elif language == "console":
             for command, shown in commands(text):
                 play(command, shown, terminals)
-    check_hops(terminals.running[1])
+    check_deliveries(terminals.running[1])
     terminals.running[-1].wait()
     terminals.stop()
     assert terminals.as_shown(terminals.running[0].output)[-2:] == terminals.as_shown(last_text)
@@ -215,12 +215,12 @@ def play(command: str, shown: str, terminals: Terminals) -> None:
         assert terminals.as_shown(terminals.run(command)) == expected, command
 
 
-def check_hops(subscriber: Terminal) -> None:
-    """Check that the subscriber in cluster 1 received everything once, over both ways."""
+def check_deliveries(subscriber: Terminal) -> None:
+    """Check that the subscriber in cluster 1 received everything once; a busy machine may cause longer ways."""
     subscriber.wait_for(lambda: subscriber.output.count("\n{") >= 1001, "1001 publications")
     received = [json.loads(line) for line in subscriber.output.splitlines() if line.startswith("{")]
     assert len({each["id"] for each in received}) == len(received) == 1001
-    assert {each["hops"] for each in received} == {2, 3}
+    assert min(each["hops"] for each in received) == 2
 
 
 def test_the_page_shows_the_files_as_they_are() -> None:

@@ -1,4 +1,4 @@
-"""The fault matrix as a command: ``python -m tests.faults --fault kill --place inner --load congested``.
+"""The fault matrix as a command: ``python -m tests.faults --fault kill --place inner --algorithm adaptive``.
 
 Each option can be given several times; without it, all of its values are run. The exit code is 1 if a cell fails.
 """
@@ -20,19 +20,25 @@ from rich.table import Table
 HERE = Path(__file__).parent
 sys.path[:0] = map(str, (HERE, HERE.parent, HERE.parent / "live"))
 
-from cells import LONG_DOWN, MATRIX, Cell, Fault, Load, Result, run_cell  # noqa: E402
+from cells import ALGORITHMS, LONG_DOWN, MATRIX, Cell, Fault, Load, Result, run_cell  # noqa: E402
 from live_overlay import Place  # noqa: E402
 
-COLUMNS = ("fault", "place", "load", "accepted", "failed", "owed", "delivered", "told", "gaps", "s", "result")
+CELL = ("algorithm", "fault", "place", "load")
+COLUMNS = (*CELL, "accepted", "failed", "owed", "delivered", "told", "gaps", "s", "result")
 WIDTH = 160
 """The width of a table that is written to a file."""
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Run cells of the fault matrix.")
-    options: dict[str, type[enum.StrEnum]] = {"fault": Fault, "place": Place, "load": Load}
-    for name, kind in options.items():
-        parser.add_argument(f"--{name}", type=kind, choices=list(kind), action="append", help="default: all")
+    options: dict[str, Sequence[enum.StrEnum]] = {
+        "algorithm": ALGORITHMS,
+        "fault": list(Fault),
+        "place": list(Place),
+        "load": list(Load),
+    }
+    for name, values in options.items():
+        parser.add_argument(f"--{name}", type=type(values[0]), choices=values, action="append", help="default: all")
     parser.add_argument("--down-limit", type=float, default=60.0, help="seconds that publications wait for a link")
     parser.add_argument("--keep", type=Path, help="a folder for overlay files and logs of the brokers")
     return parser.parse_args()
@@ -44,8 +50,9 @@ def chosen(wanted: argparse.Namespace) -> list[Cell]:
 
     return [
         cell
-        for cell in (*MATRIX, LONG_DOWN)
-        if is_wanted(wanted.fault, cell.fault)
+        for cell in (*MATRIX, *LONG_DOWN)
+        if is_wanted(wanted.algorithm, cell.algorithm)
+        and is_wanted(wanted.fault, cell.fault)
         and is_wanted(wanted.place, cell.place)
         and is_wanted(wanted.load, cell.load)
     ]
@@ -67,13 +74,13 @@ async def run_one(cell: Cell, wanted: argparse.Namespace) -> tuple[bool, list[st
             result = await run_cell(cell, folder, wanted.down_limit)
         except Exception as error:
             return False, [
-                *map(str, (cell.fault, cell.place, cell.load)),
+                *map(str, (cell.algorithm, cell.fault, cell.place, cell.load)),
                 *[""] * 7,
                 f"{type(error).__name__}: {error}",
             ]
     verdict, (is_sound, words) = result.verdict, outcome(result)
     numbers = (verdict.accepted, verdict.failed, verdict.owed, verdict.delivered, verdict.told, verdict.gaps)
-    row = (cell.fault, cell.place, cell.load, *numbers, f"{result.seconds:.1f}", words)
+    row = (cell.algorithm, cell.fault, cell.place, cell.load, *numbers, f"{result.seconds:.1f}", words)
     return is_sound, list(map(str, row))
 
 
@@ -83,7 +90,7 @@ def main() -> int:
         console.width = WIDTH
     logging.basicConfig(level=logging.CRITICAL)
     table = Table(*COLUMNS, title="Fault matrix")
-    for column in table.columns[3:-1]:
+    for column in table.columns[len(CELL) : -1]:
         column.justify = "right"
     failures = 0
     for cell in chosen(wanted):

@@ -1,4 +1,4 @@
-"""The fault matrix: faults x places x loads. One cell is one run of an overlay with one fault, judged by the ledger.
+"""The fault matrix: algorithms x faults x places x loads. One cell is one run with one fault, judged by the ledger.
 
 A run publishes at a steady rate, does the fault to a broker, undoes it, and waits until everything is at rest. Then it
 publishes a fresh round, which must arrive completely and without a gap.
@@ -21,6 +21,8 @@ from live_overlay import LiveOverlay, Place
 from processes import PATIENCE_S
 from stranger import Stranger
 from traffic import ReturningClient, Traffic
+
+from octopia.settings import Algorithm
 
 WARM = 40
 """The number of publications before the fault."""
@@ -62,19 +64,29 @@ class Load(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """One fault at one place under one load."""
+    """One fault at one place under one load, with one algorithm."""
 
     fault: Fault
     place: Place
     load: Load
+    algorithm: Algorithm = Algorithm.DYNAMIC
 
     def __str__(self) -> str:
-        return f"{self.fault}-{self.place}-{self.load}"
+        return f"{self.algorithm}-{self.fault}-{self.place}-{self.load}"
 
 
-MATRIX = [Cell(*each) for each in ((f, p, load) for f in Fault if f is not Fault.DOWN for p in Place for load in Load)]
+ALGORITHMS = (Algorithm.DYNAMIC, Algorithm.ADAPTIVE)
+"""Static routing is dynamic routing without congested links."""
+MATRIX = [
+    Cell(fault, place, load, algorithm)
+    for algorithm in ALGORITHMS
+    for fault in Fault
+    if fault is not Fault.DOWN
+    for place in Place
+    for load in Load
+]
 """All cells; a broker that stays down for longer than its neighbours wait is a case of its own."""
-LONG_DOWN = Cell(Fault.DOWN, Place.INNER, Load.IDLE)
+LONG_DOWN = [Cell(Fault.DOWN, Place.INNER, Load.IDLE, algorithm) for algorithm in ALGORITHMS]
 
 
 class LossNotTold(AssertionError):
@@ -217,7 +229,13 @@ async def run_cell(cell: Cell, folder: Path, down_limit_s: float = 60.0) -> Resu
     options = ["--down-limit-ms", str(1000.0 * down_limit_s)]
     if cell.fault is Fault.TWIN:
         options += ["--starting-s", STARTING_S]
-    overlay = LiveOverlay(folder, congested=cell.load is Load.CONGESTED, proxied=cell.fault in PROXIED, options=options)
+    overlay = LiveOverlay(
+        folder,
+        congested=cell.load is Load.CONGESTED,
+        proxied=cell.fault in PROXIED,
+        algorithm=cell.algorithm,
+        options=options,
+    )
     ledger = Ledger()
     traffic = Traffic(overlay, ledger, cell.load.rate)
     try:

@@ -28,6 +28,7 @@ from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Command, Verb
 from octopia.runtime.operating import ask
+from octopia.settings import Algorithm
 
 TREE, CLUSTERS = "path:3", 2
 SCOT = Scot(parse_tree(TREE), CLUSTERS)
@@ -58,10 +59,19 @@ SLOW_RATE = 60
 class LiveOverlay:
     """Broker processes, their overlay files, and the relays between them."""
 
-    def __init__(self, folder: Path, *, congested: bool, proxied: bool, options: Iterable[str] = ()):
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        congested: bool,
+        proxied: bool,
+        algorithm: Algorithm = Algorithm.DYNAMIC,
+        options: Iterable[str] = (),
+    ):
         self._folder = folder
         self._congested = congested
         self._proxied = proxied
+        self._algorithm = algorithm
         self._options = tuple(options)
         self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
         self._doors: dict[str, int] = {}
@@ -136,8 +146,11 @@ class LiveOverlay:
     async def at_rest(self) -> None:
         """Wait until no broker has anything to do, and none has had since they all said so."""
         while True:
-            await asyncio.gather(*(self.processes[each].until("at-rest", SETTLE_S) for each in NAMES))
-            if not any(await asyncio.gather(*map(self._unrest, NAMES))):
+            waits = [self.processes[each].until("at-rest", SETTLE_S) for each in NAMES]
+            silent = [each for each in await asyncio.gather(*waits, return_exceptions=True) if each is not None]
+            reasons = [each for found in await asyncio.gather(*map(self._unrest, NAMES)) for each in found]
+            assert not silent, f"{silent[0]}: {'; '.join(reasons)}"
+            if not reasons:
                 return
 
     def _neighbours_of(self, name: str) -> list[Process]:
@@ -165,7 +178,8 @@ class LiveOverlay:
         ports = {each: self._link_ports.get((name, each), self._ports[each]) for each in NAMES} | {name: port}
         brokers = "".join(f'[brokers."{each}"]\nport = {ports[each]}\n' for each in NAMES)
         slow = "".join(f'[[link]]\nfrom = "{low}"\nto = "{high}"\nrate = {SLOW_RATE}\n' for low, high in SLOW)
-        return f'tree = "{TREE}"\nclusters = {CLUSTERS}\n{brokers}{slow if self._congested else ""}'
+        routing = f'[routing]\nalgorithm = "{self._algorithm}"\n'
+        return f'tree = "{TREE}"\nclusters = {CLUSTERS}\n{brokers}{routing}{slow if self._congested else ""}'
 
     async def _start_proxies(self) -> None:
         for name in NAMES:

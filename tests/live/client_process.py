@@ -3,8 +3,9 @@
 Usage: client_process.py subscribe FILTER URL…
        client_process.py publish FILTER URL COUNT RATE PAYLOAD_BYTES
 
-Subscribers say ``ready`` when all are confirmed; each line of their input is answered with the numbers that each has
-got, and how many it has got more than once. The publisher says ``ready``, begins with a line of its input, and says
+Subscribers say ``ready`` when all are confirmed. After the line ``await N`` they say ``complete`` when each has got N
+publications. Every other line is answered with the numbers that each has got, how many of them more than once, and all
+delays. The publisher says ``ready``, begins with a line of its input, and says
 ``done`` when everything was accepted. Publications have the attributes x = 1 and n, their number.
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from statistics import median
 
 from broker_process import lines_of_stdin, say
 from raw_client import RawClient
@@ -24,21 +24,33 @@ async def subscribe(text: str, *urls: str) -> None:
     loop = asyncio.get_running_loop()
     clients = [await RawClient(f"S{number}").connect(url) for number, url in enumerate(urls)]
     delays_ms: list[list[float]] = [[] for _ in clients]
+    awaited: list[int] = []
+
+    def say_if_complete() -> None:
+        if awaited and all(len(delays) >= awaited[0] for delays in delays_ms):
+            awaited.clear()
+            say(event="complete")
+
     for client, delays in zip(clients, delays_ms, strict=True):
         # One machine has one monotonic clock, in all of its namespaces.
         def note(delivery: Deliver, delays: list[float] = delays) -> None:
             delays.append(loop.time() * 1000.0 - delivery.published_ms)
+            say_if_complete()
 
         client.on_deliver = note
         await client.subscribe(text)
     say(event="ready")
-    async for _ in lines_of_stdin():
+    async for line in lines_of_stdin():
+        if line.startswith("await "):
+            awaited.append(int(line.removeprefix("await ")))
+            say_if_complete()
+            continue
         counts = [client.got() for client in clients]
         say(
             event="received",
             numbers=[sorted(count) for count in counts],
             doubled=[sum(each > 1 for each in count.values()) for count in counts],
-            median_ms=[median(delays) if delays else None for delays in delays_ms],
+            delays_ms=delays_ms,
         )
     for client in clients:
         client.leave()

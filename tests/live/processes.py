@@ -15,6 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PATIENCE_S = 30.0
+_LINE_BYTES_MAX = 1 << 26
 
 
 PORTS = range(10_000, 30_000)
@@ -59,6 +60,7 @@ class Process:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if log is None else files.enter_context(log.open("ab")),
                 env=os.environ | {"PYTHONPATH": source},
+                limit=_LINE_BYTES_MAX,
             )
         return cls(name, process)
 

@@ -23,6 +23,7 @@ def unrest(node: BrokerServer) -> list[str]:
             found += [f"{node.id} awaits an acknowledgement of {client}"] * link.session.awaits_acknowledgement
             found += [f"at {node.id} something waits for {client}"] * (not link.mailbox.is_empty)
     found += [f"{node.id} has not finished an input"] * node.node.is_behind
+    found += [f"at {node.id} publications wait for a way"] * bool(len(getattr(state, "room", ())))
     return found + [f"at {node.id} publications wait to be placed"] * bool(getattr(state, "inputs", None))
 
 

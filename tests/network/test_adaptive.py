@@ -13,10 +13,11 @@ from test_scenarios import carried, delivered
 
 from octopia.overlay.files import overlay_from_text
 from octopia.runtime.local import Overlay
+from octopia.runtime.operating import report_on
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.run import run_scenario
-from support import EXAMPLES
+from support import EXAMPLES, at
 
 
 def adaptive(tree: str, clusters: int) -> Overlay:
@@ -74,3 +75,22 @@ async def _slow() -> None:
             for subscriber, wanted in zip(load.subscribers, load.expected().values(), strict=True):
                 await subscriber.until(lambda s=subscriber, w=wanted: s.got() == w, "all publications")
         assert load.got == load.expected()
+
+
+def test_a_broker_that_stops_counts_what_waits_for_a_way():
+    run(_stop_with_stranded())
+
+
+async def _stop_with_stranded() -> None:
+    async with adaptive("path:2", 1) as overlay:
+        load = await Load.begin(overlay, ["a.0"], ["b.0"])
+        overlay.crash("b.0")
+        server = overlay._servers[at("a.0")]
+        await overlay.wait_until(lambda: at("b.0") in server.broker.state.down, "the loss of the broker")
+        assert (server.node.is_at_rest, server.left_behind) == (True, 0)
+        held_bytes = server.node.held_bytes
+        load.publish(3, bytes(1000))
+        await overlay.wait_until(lambda: server.broker.stranded == 3, "the publications")
+        assert report_on(server)["stranded"] == server.left_behind == 3
+        assert server.node.held_bytes - held_bytes > 3000
+        assert not server.node.is_at_rest, "the link may come back while the broker drains"

@@ -17,6 +17,7 @@ from octopia.protocol.messages import Gap
 from octopia.runtime import server as server_module
 from octopia.runtime.local import Overlay
 from octopia.runtime.operating import report_on
+from octopia.settings import PAPER_ROUTING
 from support import at
 
 VICTIM = "b.0"
@@ -46,7 +47,7 @@ def test_a_congested_inner_broker_that_dies(seed: int):
 
 async def _kill_congested(seed: int) -> None:
     chance = random.Random(seed)
-    async with Overlay.local("path:3", 2) as overlay:
+    async with Overlay.local("path:3", 2, routing=PAPER_ROUTING) as overlay:
         load = await Load.begin(overlay, ["a.0", "a.1"], ["c.0", "b.1", "c.1", "a.0"])
         overlay.throttle(VICTIM, "c.0", rate=20)
         load.publish(300)
@@ -71,7 +72,7 @@ def test_an_inner_broker_that_is_down_for_longer_than_publications_wait(caplog: 
 
 async def _down_for_long() -> None:
     overlay_file = overlay_from_text("path:3", 2)
-    async with Overlay(overlay_file, BrokerSettings(down_limit_ms=300.0)) as overlay:
+    async with Overlay(overlay_file, BrokerSettings(PAPER_ROUTING, down_limit_ms=300.0)) as overlay:
         load = await Load.begin(overlay, ["a.0"], ["c.0", "b.1", "a.0"])
         overlay.crash(VICTIM)
         host = overlay._servers[at("a.0")].broker
@@ -115,7 +116,7 @@ def test_a_broker_that_stops_and_leaves_publications_behind_says_so():
 
 
 async def _leave_behind() -> None:
-    async with Overlay.local("path:3", 2) as overlay:
+    async with Overlay.local("path:3", 2, routing=PAPER_ROUTING) as overlay:
         load = await Load.begin(overlay, ["a.0"], ["c.0", "b.1", "c.1"])
         overlay.throttle(VICTIM, "c.0", rate=5)
         load.publish(100)

@@ -104,6 +104,22 @@ def test_a_worker_that_is_killed_ten_times_comes_back_and_stops_nobody(caplog: p
 
 
 @pytest.mark.usefixtures("_short_waits")
+def test_a_broker_that_runs_alone_can_be_killed_for_good():
+    overlay = at_free_addresses(overlay_from_text("path:3", 2))
+    with running(overlay, 1, alone=[at("b.0")]) as workers:
+        assert len(workers.pids) == 2
+        workers.kill(at("b.0"))
+        wait_for(workers, lambda: "b.0" in workers.problems(), "its death")
+        assert workers.problems() == {"b.0": "down until it is started again: it was killed"}
+        wait_for(workers, lambda: not workers.poll()["a.0"]["links"]["b.0"]["up"], "its neighbours")
+        with connect_blocking(urls_of(overlay)[0]) as publisher, connect_blocking(urls_of(overlay)[5]) as subscriber:
+            subscription = subscriber.subscribe("n >= 0")
+            publisher.advertise("n >= 0")
+            publisher.publish({"n": 1})
+            assert next(iter(subscription))["n"] == 1
+
+
+@pytest.mark.usefixtures("_short_waits")
 def test_a_worker_whose_port_is_taken_waits_while_the_others_serve(caplog: pytest.LogCaptureFixture):
     overlay = at_free_addresses(overlay_from_text("path:2", 2))
     taken = overlay.addresses[at("a.0")]

@@ -10,8 +10,11 @@ from octopia.experiments.demo.outcome import compare_routing, run_demo
 from octopia.experiments.demo.plan import Plan
 from octopia.pipeline import jobs
 
-FAST = Plan(SMALL, symbols=40, days=20, link_rate=60.0, speed=10.0)
-"""Its burst of 60 publications comes within a tenth of a second, and takes a slow link a second."""
+FAST = Plan(SMALL, symbols=40, days=20, link_rate=60.0, outage_ms=8000.0, speed=10.0)
+"""Its burst of 60 publications comes within a tenth of a second, and takes a slow link a second.
+
+A broker is killed after about half of the other publications.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -21,22 +24,34 @@ def outcome(workspace, small_workload, tmp_path_factory):
     return compare_routing(workspace, out, FAST)
 
 
-def test_both_runs_deliver_what_they_owe(outcome):
-    static, dynamic = outcome.sides
-    assert (static.run.algorithm, dynamic.run.algorithm) == ("static", "dynamic")
+def test_all_runs_deliver_what_they_owe_while_all_brokers_live(outcome):
+    assert [side.run.algorithm for side in outcome.sides] == ["static", "dynamic", "adaptive"]
     assert outcome.is_clean
-    assert static.run.publications == dynamic.run.publications == 300
-    assert static.run.deliveries == dynamic.run.deliveries == static.audit.owed == outcome.matches > 0
+    for side in outcome.sides:
+        assert side.run.publications + side.run.unsent == 300
+        assert side.delays.count == side.owed == outcome.sides[0].owed > 0
+        assert side.run.deliveries == side.delays.count + side.later.count
 
 
-def test_static_routing_waits_for_the_slow_link_of_the_host(outcome):
-    ((host, other),) = outcome.links
-    assert (host, other.region) == (outcome.host, outcome.host.region)
+def test_only_adaptive_routing_reaches_everybody_when_an_inner_broker_is_dead(outcome):
+    static, dynamic, adaptive = outcome.sides
+    assert outcome.dead.region == "b"
+    assert static.owed_later == dynamic.owed_later == adaptive.owed_later > 0
+    assert static.missing.cut_off >= dynamic.missing.cut_off > 0
+    assert static.missing.gone == adaptive.missing.gone > 0
+    assert (adaptive.share_later, adaptive.missing.cut_off) == (1.0, 0)
+
+
+def test_static_routing_waits_for_the_slow_links_of_the_host(outcome):
+    (host, beyond), (_, other) = outcome.links
+    assert host == outcome.host
+    assert (beyond.cluster, other.region) == (host.cluster, host.region)
     assert outcome.sides[0].delays.max_ms > 600
 
 
 def test_steps_are_timed_one_after_the_other(outcome):
-    assert [name for name, _ in outcome.steps] == ["static routing", "dynamic routing", "audit"]
+    steps = ["static routing", "dynamic routing", "adaptive routing", "audit"]
+    assert [name for name, _ in outcome.steps] == steps
 
 
 def test_the_workload_and_its_truth_come_first(workspace, outcome, tmp_path, monkeypatch):

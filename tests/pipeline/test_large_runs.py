@@ -3,7 +3,6 @@
 import pytest
 from real_data import real_data
 
-from octopia.experiments.paper.names import ALGORITHMS
 from octopia.pipeline.jobs import Market, find_truth, make_workload, run_audit, run_sweep
 from octopia.pipeline.spec import WorkloadSpec
 from octopia.settings import Algorithm
@@ -18,13 +17,14 @@ def test_ten_thousand_subscribers_on_the_papers_overlay(workspace):
     assert made.selectivity.of_publications == pytest.approx(0.02, rel=0.1)
     find_truth(workspace, "large")
     large = workspace.storage.absolute("large")
-    runs = [RunSpec(workload=large, run_id="one", algorithm=Algorithm.DYNAMIC, first=2000)]
+    both = (Algorithm.DYNAMIC, Algorithm.ADAPTIVE)
+    runs = [RunSpec(workload=large, run_id=each.value, algorithm=each, first=2000) for each in both]
     outcomes, _ = run_sweep(workspace, runs, "large-runs")
-    assert [each.error for each in outcomes] == [""]
-    (summary,) = run_audit(workspace, "large-runs", "large")
-    assert summary["publications"] == 2000
-    assert summary["deliveries"] == summary["owed"] > 300_000
-    assert (summary["missing"], summary["unwanted"], summary["duplicates"]) == (0, 0, 0)
+    assert [each.error for each in outcomes] == ["", ""]
+    for summary in run_audit(workspace, "large-runs", "large"):
+        assert summary["publications"] == 2000
+        assert summary["deliveries"] == summary["owed"] > 300_000
+        assert (summary["missing"], summary["unwanted"], summary["duplicates"]) == (0, 0, 0)
 
 
 @pytest.mark.skipif(not real_data().exists(), reason="five years of the S&P 500 are not at hand")
@@ -36,9 +36,9 @@ def test_all_of_the_real_data_from_bars_to_audit(workspace):
     assert made.selectivity.of_publications == pytest.approx(0.02, rel=0.1)
     real = workspace.storage.absolute("real")
     assert find_truth(workspace, "real") == pytest.approx(0.02 * 619_017 * 200, rel=0.1)
-    runs = [RunSpec(workload=real, algorithm=each, first=2000).named() for each in ALGORITHMS]
+    runs = [RunSpec(workload=real, algorithm=each, first=2000).named() for each in Algorithm]
     outcomes, _ = run_sweep(workspace, runs, "real-runs")
-    assert [each.error for each in outcomes] == [""] * 4
+    assert [each.error for each in outcomes] == [""] * 5
     for summary in run_audit(workspace, "real-runs", "real"):
         assert summary["publications"] == 2000
         assert summary["unwanted"] == summary["duplicates"] == 0

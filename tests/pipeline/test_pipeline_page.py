@@ -24,7 +24,7 @@ def rows(heading: str) -> dict[str, str]:
 
 def test_the_example_of_a_sweep_is_the_file():
     assert (ROOT / "examples/sweeps/algorithms.toml").read_text() in PAGE
-    assert len(read_runs(ROOT / "examples/sweeps/algorithms.toml")) == 4
+    assert len(read_runs(ROOT / "examples/sweeps/algorithms.toml")) == 5
 
 
 def test_all_columns_of_runs_and_all_metrics_are_explained():

@@ -5,7 +5,6 @@ import msgspec
 import pytest
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import ALGORITHMS
 from octopia.pipeline import sweep as sweeping
 from octopia.pipeline.jobs import run_audit, run_sweep
 from octopia.pipeline.sweep import pending, play_apart
@@ -21,15 +20,15 @@ def specs(workload: str, *algorithms: Algorithm, **more) -> list[RunSpec]:
 
 
 def test_a_sweep_runs_all_and_the_audit_finds_nothing_wrong(workspace, small_workload):
-    runs = specs(small_workload, *ALGORITHMS) + specs(small_workload, Algorithm.DYNAMIC, first=100)
+    runs = specs(small_workload, *Algorithm) + specs(small_workload, Algorithm.ADAPTIVE, first=100)
     outcomes, before = run_sweep(workspace, runs, "all-algorithms")
     assert before == 0
-    assert [each.error for each in outcomes] == [""] * 5
+    assert [each.error for each in outcomes] == [""] * 6
     summaries = run_audit(workspace, "all-algorithms", "small")
     assert [row["publications"] for row in summaries] == [
         100 if "100" in row["run_id"] else row["publications"] for row in summaries
     ]
-    assert sorted(row["publications"] for row in summaries) == [100, 300, 300, 300, 300]
+    assert sorted(row["publications"] for row in summaries) == [100, 300, 300, 300, 300, 300]
     for row in summaries:
         assert (row["missing"], row["unwanted"], row["duplicates"]) == (0, 0, 0)
         assert row["deliveries"] == row["owed"] > 0
@@ -101,7 +100,7 @@ def test_a_played_workload_is_what_its_scenario_gives(workspace, small_workload,
     assert {row[0]: row[1] for row in totals} == {kind: count for kind, count in full.messages().items() if count}
 
 
-@pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.TID_DYNAMIC])
+@pytest.mark.parametrize("algorithm", [Algorithm.DYNAMIC, Algorithm.ADAPTIVE, Algorithm.TID_DYNAMIC])
 def test_dynamic_routing_takes_static_paths_where_no_link_is_congested(small_workload, algorithm, tmp_path):
     # Ten publications per second and link: the burst would congest the links.
     links = "".join(f'[[link]]\nbetween = ["{one}.0", "{one}.1"]\nrate = 10\n' for one in "abc")
@@ -119,14 +118,15 @@ def test_dynamic_routing_takes_static_paths_where_no_link_is_congested(small_wor
 
 def test_runs_of_a_toml_file_are_all_combinations(tmp_path):
     (tmp_path / "runs.toml").write_text(
-        'workload = "w"\nalgorithm = ["static", "tid-dynamic"]\nseed = [1, 2, 3]\nprofile = "paper"\nfirst = 7\n'
+        'workload = "w"\nalgorithm = ["static", "adaptive", "tid-dynamic"]\nseed = [1, 2, 3]\n'
+        'profile = "paper"\nfirst = 7\n'
     )
     runs = read_runs(tmp_path / "runs.toml")
     assert [(run.algorithm, run.seed) for run in runs] == [
-        (algorithm, seed) for algorithm in ("static", "tid-dynamic") for seed in (1, 2, 3)
+        (algorithm, seed) for algorithm in ("static", "adaptive", "tid-dynamic") for seed in (1, 2, 3)
     ]
     assert {(run.workload, run.profile, run.first) for run in runs} == {(str(tmp_path / "w"), "paper", 7)}
-    assert len({run.run_id for run in runs}) == 6
+    assert len({run.run_id for run in runs}) == 9
 
 
 def test_runs_of_a_csv_file_are_its_rows(tmp_path):

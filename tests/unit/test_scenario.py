@@ -24,7 +24,7 @@ from octopia.scenario import (
     UnsubscribeItem,
     load_scenario,
 )
-from octopia.settings import Algorithm, RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, RoutingSettings
 from support import at, pub, scenario_from
 
 OVERLAY = '[overlay]\ntree = "a-b"\nclusters = 2\n'
@@ -45,7 +45,7 @@ class TestKeys:
     def test_the_least_that_can_be_said(self):
         scenario = scenario_from(OVERLAY)
         assert scenario.name == "scenario"
-        assert scenario.routing == RoutingSettings()
+        assert scenario.routing == PAPER_ROUTING == RoutingSettings(Algorithm.DYNAMIC)
         assert (scenario.clients, scenario.links, scenario.events) == ((), (), ())
         assert scenario.routing.confirmations
         assert scenario.simulator == SimulatorSettings("unit", 0, LinkModel.AUTO, 0.0, 0.0, 0.0, 0, 65_536)
@@ -87,6 +87,18 @@ class TestKeys:
         scenario = load_scenario(path)
         assert scenario.name == "mine"
         assert scenario.overlay.name == "two"
+
+    @pytest.mark.parametrize(
+        ("routing", "algorithm", "tau"),
+        [("", "dynamic", 10.0), ("[routing]\ntau = 4\n", "dynamic", 4.0),
+         ('[routing]\nalgorithm = "adaptive"\n', "adaptive", 10.0)],
+    )  # fmt: skip
+    def test_an_overlay_file_without_an_algorithm_leaves_a_scenario_its_own_default(
+        self, tmp_path: Path, routing: str, algorithm: str, tau: float
+    ):
+        (tmp_path / "overlay.toml").write_text('tree = "a-b"\nclusters = 2\n' + routing)
+        (tmp_path / "mine.toml").write_text('[overlay]\nfile = "overlay.toml"\n')
+        assert load_scenario(tmp_path / "mine.toml").routing == RoutingSettings(Algorithm(algorithm), tau)
 
     def test_clients_with_their_lists(self):
         text = OVERLAY + CLIENT + 'advertise = ["x > 0", "y > 0"]\nsubscribe = ["x > 5"]\nordered = true\n'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from octopia.broker import losses
@@ -92,7 +92,8 @@ class View:
         """Return whether the link to a neighbour is congested or down."""
         verdict = self._verdicts.get(link)
         if verdict is None:
-            verdict = self._verdicts[link] = self._state.queues[link].congested(self._state.now_ms)
+            queue = self._state.queues[link]
+            verdict = self._verdicts[link] = queue.congested(self._state.now_ms, self._common_ms)
         return verdict
 
     def queue_length(self, link: BrokerId) -> int:
@@ -111,13 +112,18 @@ class View:
         """Return whether the broker of ``cluster`` has, as last reported, an iLink to that of ``other``."""
         return self._state.statuses.linked(cluster, other)
 
+    def _common_ms(self) -> float:
+        """Return the time that a copy takes on most links; one that has carried nothing counts as free."""
+        now_ms = self._state.now_ms
+        return statistics.median_low(queue.pace.copy_ms(now_ms) or 0.0 for queue in self._state.queues.values())
+
     def _usual(self) -> float | None:
         """Return the time that a copy usually takes here: the median, which one slow link does not spoil."""
         now_ms = self._state.now_ms
         if self._usual_at_ms != now_ms:
             paces = [queue.pace.copy_ms(now_ms) for queue in self._state.queues.values()]
             known = [each for each in paces if each is not None]
-            self._usual_ms = statistics.median(known) if known else None
+            self._usual_ms = statistics.median_low(known) if known else None
             self._usual_at_ms = now_ms
         return self._usual_ms
 
@@ -307,21 +313,36 @@ def take_back_unsent(state: State, link: BrokerId, copy: Publish) -> None:
 
 
 def retry_all(state: State) -> None:
-    """Route everything again that waits: a link has come up, here or as told."""
-    for each in state.room.take_all():
+    """Let everything that waits be routed again: a link has come up, here or as told."""
+    state.room.make_all_due()
+
+
+def retry_due(state: State) -> None:
+    """Route a slice of what is to be routed again."""
+    for _ in range(state.settings.slice_max):
+        each = state.room.take_due()
+        if each is None:
+            return
         _route_again(state, each.publication, from_waiting_room(each.duties), each.since_ms)
 
 
-def retry_refused(state: State, by: Callable[[Place], bool]) -> None:
-    """Route again what certain lanes refused; its iLinks still count, or it could go back and forth for ever."""
-    for each in state.room.take_refused(by):
+def retry_refused(state: State, by: Place) -> None:
+    """Route again what a lane refused, as long as it has room or if its link is down.
+
+    The iLinks of these copies still count, or they could go back and forth for ever.
+    """
+    link, traffic_class = by
+    while link in state.down or (by not in state.blocked and state.queues[link].has_room(traffic_class)):
+        each = state.room.take_refused(by)
+        if each is None:
+            return
         _route_again(state, each.publication, taken_back(each.duties), each.since_ms)
 
 
 def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms: float) -> None:
     decision = route_adaptively(arrival, (), View(state))
     if decision.steps:
-        state.counters.rerouted += 1
+        state.counters.detours += 1
     if state.settings.detail is Detail.ALL:
         state.facts.append(_story(state, publication, arrival, decision))
     for each in decision.waiting:

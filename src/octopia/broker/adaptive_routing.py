@@ -162,7 +162,7 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
 class Reason(enum.StrEnum):
     """The reasons why duties go where they go."""
 
-    STATIC = "nothing else is congested"
+    STATIC = "all links that it needs are free"
     FREE = "the aLink is free"
     THROUGH = "the copy came here to cross"
     BEST = "it is the best way"

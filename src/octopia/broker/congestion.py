@@ -7,6 +7,12 @@ Eq. 3 compares the length of a queue with the traffic of the last window. It has
 - Ten copies are nothing on a fast link and two seconds on a link that carries five per second. So a link is congested
   also if its queue takes longer than ``wait_ms``. For that, a ``Pace`` measures how long a copy takes on the link.
 
+On the network, copies that were written to a slow link wait in buffers below the broker, up to a credit window, while Q
+is 0. The time that they take counts too (``under_way_ms``).
+
+Time counts only against a link that is slower than the other links of its broker. If all are equally slow, it is the
+machine that is short of CPU, and more messages would make it slower still.
+
 A link stays congested for ``hold_ms`` after that. Routing does not avoid such a link, it only compares it with others,
 and sends one copy with many duties instead of many static ones. Without the hold, a link near its capacity is free and
 congested in turn, and every time it is free it gets the many copies of static routing.
@@ -20,8 +26,12 @@ may try it again, and measures it.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import msgspec
+
+SLOW = 2.0
+"""A link is slow if its copies take this much longer than those of the other links of the broker."""
 
 LEAST_COPY_MS = 0.1
 """The time that a copy takes at least when links are compared: a long queue is long on the fastest link, too."""
@@ -43,7 +53,7 @@ class LinkLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of a link: Q, the traffic of the last closed window, and its pace.
 
     ``copy_ms`` (s) is the time that a copy takes, and ``idle_ms`` the time since the link last carried one. Both are
-    None if it has carried nothing yet.
+    None if it has carried nothing yet. ``under_way_ms`` is the time that written copies take beyond the latency.
     """
 
     length: int
@@ -51,21 +61,24 @@ class LinkLoad(msgspec.Struct, frozen=True, gc=False):
     left: int = 0
     copy_ms: float | None = None
     idle_ms: float | None = None
+    under_way_ms: float = 0.0
 
 
-def is_congested(load: LinkLoad, limits: CongestionLimits) -> bool:
-    """Return whether a link that is up is congested: Q * max(1, (1 + Qin) / (1 + Qout)) > tau, or by time."""
+def is_congested(load: LinkLoad, limits: CongestionLimits, usual_ms: float = 0.0) -> bool:
+    """Return whether a link that is up is congested: Q * max(1, (1 + Qin) / (1 + Qout)) > tau, or by time.
+
+    ``usual_ms`` is the time that a copy takes on the other links of the broker.
+    """
     length, copy_ms = load.length, load.copy_ms
-    if not length:
-        return (
-            copy_ms is not None
-            and copy_ms > limits.wait_ms
-            and load.idle_ms is not None
-            and load.idle_ms < limits.probe_ms
-        )
-    if length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
+    if length and length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
         return True
-    return copy_ms is not None and length * copy_ms > limits.wait_ms
+    if copy_ms is None or copy_ms < SLOW * usual_ms:
+        return False
+    if load.under_way_ms > limits.wait_ms:
+        return True
+    if not length:
+        return copy_ms > limits.wait_ms and load.idle_ms is not None and load.idle_ms < limits.probe_ms
+    return length * copy_ms + load.under_way_ms > limits.wait_ms
 
 
 class Hold:
@@ -77,9 +90,9 @@ class Hold:
         self._limits = limits
         self._until_ms = 0.0
 
-    def is_congested(self, load: LinkLoad, now_ms: float) -> bool:
+    def is_congested(self, load: LinkLoad, now_ms: float, usual_ms: float = 0.0) -> bool:
         """Return whether a link is congested, or was so when it was last asked for within ``hold_ms``."""
-        if is_congested(load, self._limits):
+        if is_congested(load, self._limits, usual_ms):
             self._until_ms = now_ms + self._limits.hold_ms
             return True
         return self.lasts(now_ms)
@@ -105,7 +118,15 @@ def work_of(load: LinkLoad, usual_ms: float | None) -> float:
     """
     if usual_ms is None:
         return float(load.length)
-    return (load.length + 1) * max(LEAST_COPY_MS, usual_ms if load.copy_ms is None else load.copy_ms)
+    copy_ms = max(LEAST_COPY_MS, usual_ms if load.copy_ms is None else load.copy_ms)
+    return (load.length + 1) * copy_ms + load.under_way_ms
+
+
+class _Start(msgspec.Struct, gc=False):
+    """Copies that were given to a link at the same time."""
+
+    at_ms: float
+    copies: int
 
 
 class Pace:
@@ -119,8 +140,8 @@ class Pace:
     A measurement is replaced instead of averaged if the link was idle for ``probe_ms`` since then. So one probe is
     enough to use a link again that has recovered.
 
-    A link whose copies are acknowledged has a latency, too: what a copy takes at least if it is alone on the link. That
-    is no sign of a slow link, and is taken off the time of a copy that found the link idle.
+    A link whose copies are acknowledged has a latency, too: the shortest time from start to acknowledgement. It is no
+    sign of a slow link, so the time of a copy begins that long after its start, or with the end of the one before.
     """
 
     __slots__ = (
@@ -128,11 +149,10 @@ class Pace:
         "_copies",
         "_copy_ms",
         "_index",
-        "_is_first",
         "_is_outdated",
         "_latency_ms",
         "_probe_ms",
-        "_serving_since_ms",
+        "_starts",
         "_stopped_ms",
         "_window_ms",
         "under_way",
@@ -151,13 +171,12 @@ class Pace:
         self._copy_ms = None
         self._index = 0
         self._is_outdated = False
-        self._is_first = False
         self._latency_ms: float | None = None
         self._busy_ms = 0.0
         self._copies = 0
         self.under_way = 0
         """The number of copies that were given to the link and that it has not carried yet."""
-        self._serving_since_ms = 0.0
+        self._starts: deque[_Start] = deque()
         self._stopped_ms = None
 
     @property
@@ -166,13 +185,16 @@ class Pace:
         return self.under_way > 0 or self._stopped_ms is not None
 
     def start(self, now_ms: float, copies: int = 1) -> None:
-        """Record that copies were given to the link; if others are under way, only their number changes."""
+        """Record that copies were given to the link."""
         if not self.under_way:
             self._roll(now_ms)
-            self._serving_since_ms = max(now_ms, self._serving_since_ms)
-            self._is_first = True
             if self._stopped_ms is not None and now_ms - self._stopped_ms >= self._probe_ms:
                 self._is_outdated = True
+        elif self._starts[-1].at_ms == now_ms:
+            self._starts[-1].copies += copies
+            self.under_way += copies
+            return
+        self._starts.append(_Start(now_ms, copies))
         self.under_way += copies
 
     def finish(self, now_ms: float, copies: int = 1, *, is_acknowledgement: bool = False) -> None:
@@ -184,34 +206,62 @@ class Pace:
         if not copies:
             return  # They were given to the link before it went down.
         self._roll(now_ms)
-        took_ms = now_ms - self._serving_since_ms
-        if is_acknowledgement and self._is_first:
+        oldest_ms = self._starts[0].at_ms
+        last_ms = self._remove(copies)
+        if is_acknowledgement:
+            took_ms = now_ms - last_ms
             self._latency_ms = took_ms if self._latency_ms is None else min(took_ms, self._latency_ms)
-            took_ms -= self._latency_ms
-        self._is_first = False
-        self._busy_ms += took_ms
+        self._busy_ms += self._age_ms(oldest_ms, now_ms)
         self._copies += copies
+        self._stopped_ms = now_ms
+
+    def _remove(self, copies: int) -> float:
+        """Remove the oldest copies that are under way, and return when the last of them was given to the link."""
         self.under_way -= copies
-        self._serving_since_ms = self._stopped_ms = now_ms
+        while True:
+            start = self._starts[0]
+            if start.copies > copies:
+                start.copies -= copies
+                return start.at_ms
+            copies -= start.copies
+            self._starts.popleft()
+            if not copies:
+                return start.at_ms
+
+    def under_way_ms(self, now_ms: float) -> float:
+        """Return the time that several copies on their way take beyond the latency of the link."""
+        if self.under_way < 2:
+            return 0.0
+        return max(0.0, self.under_way * (self._measured_ms(now_ms) or 0.0) - (self._latency_ms or 0.0))
 
     def carries_within(self, limit_ms: float, copies: int, now_ms: float) -> bool:
-        """Return whether copies take at most ``limit_ms``; False if that needs a closer look at ``copy_ms``."""
-        return (
-            (self._copy_ms is None or copies * self._copy_ms <= limit_ms)
-            and (not self._copies or copies * (self._busy_ms / self._copies) <= limit_ms)
-            and (not self.under_way or copies * (now_ms - self._serving_since_ms) <= limit_ms)
-        )
+        """Return whether copies take at most ``limit_ms``; False if that needs a closer look."""
+        copy_ms = self._copy_ms or 0.0
+        if self._copies:
+            copy_ms = max(copy_ms, self._busy_ms / self._copies)
+        if not self.under_way:
+            return copies * copy_ms <= limit_ms
+        began_ms = max(self._starts[0].at_ms, self._stopped_ms or 0.0)
+        return copies * max(copy_ms, now_ms - began_ms) + self.under_way * copy_ms <= limit_ms
 
     def copy_ms(self, now_ms: float) -> float | None:
         """Return the time that a copy takes (s), or None if nothing is known."""
+        copy_ms = self._measured_ms(now_ms)
+        return max(copy_ms or 0.0, self._age_ms(self._starts[0].at_ms, now_ms)) if self.under_way else copy_ms
+
+    def _age_ms(self, start_ms: float, now_ms: float) -> float:
+        """Return the time for which the oldest copy on its way has occupied the link."""
+        began_ms = start_ms + (self._latency_ms or 0.0)
+        if self._stopped_ms is not None:
+            began_ms = max(began_ms, self._stopped_ms)
+        return max(0.0, now_ms - began_ms)
+
+    def _measured_ms(self, now_ms: float) -> float | None:
+        """Return the time of the copies that the link has carried."""
         self._roll(now_ms)
-        copy_ms = self._copy_ms
-        if self._copies:
-            copy_ms = max(copy_ms or 0.0, self._busy_ms / self._copies)
-        if self.under_way:
-            latency_ms = self._latency_ms or 0.0 if self._is_first else 0.0
-            copy_ms = max(copy_ms or 0.0, now_ms - self._serving_since_ms - latency_ms)
-        return copy_ms
+        if not self._copies:
+            return self._copy_ms
+        return max(self._copy_ms or 0.0, self._busy_ms / self._copies)
 
     def idle_ms(self, now_ms: float) -> float | None:
         """Return the time since the link last carried something: 0 while it does, None if it never did."""

@@ -37,8 +37,9 @@ Publish             any neighbour       deliver and route by the PRT and by the 
 
 No input takes long. A client with many subscriptions that leaves, a digest of a large table, the answer to a large
 Fetch, bits to be cleared after recovery, and an acknowledgement that many subscriptions wait for are handled in slices
-of ``slice_max`` entries. The rest is the ``backlog`` of the state. Every later input handles one more slice, and until
-the backlog is empty the broker asks for ``wake`` at once.
+of ``slice_max`` entries. So are copies in the waiting room that are to be routed again. The rest is the ``backlog`` of
+the state, or stays in the room. Every later input handles one more slice, and until there is no rest the broker asks
+for ``wake`` at once.
 
 Outgoing messages wait in output queues that belong to the broker. So their lengths, and the congestion that they show,
 mean the same under every driver.
@@ -72,6 +73,7 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, Sub
 from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector
+from octopia.protocol.duties import Lane
 from octopia.protocol.messages import (
     Advertise,
     AdvertisementDigest,
@@ -224,7 +226,8 @@ class OctopiaBroker(BrokerShell[State]):
                 adapting.take_back_unsent(state, peer, message)
         for copy, duties in state.queues[peer].take_out():
             adapting.take_back(state, peer, cast("Publish", copy), duties)
-        adapting.retry_refused(state, lambda place: place[0] == peer)
+        for lane in Lane:
+            adapting.retry_refused(state, (peer, lane))
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Handle a link whose other end does not remember this one."""
@@ -269,7 +272,7 @@ class OctopiaBroker(BrokerShell[State]):
     def next_deadline_ms(self) -> float | None:
         """The time by which ``wake`` must be called, or None."""
         state = self._state
-        if state.backlog:
+        if state.backlog or state.room.has_due:
             return state.now_ms
         if not (state.requests or state.down or state.recovery or adapting.has_deadlines(state)):
             return None
@@ -283,7 +286,8 @@ class OctopiaBroker(BrokerShell[State]):
     def is_behind(self) -> bool:
         """True if ``wake`` has work to do at once."""
         due_ms = confirming.next_deadline_ms(self._state)
-        return bool(self._state.backlog) or (due_ms is not None and due_ms <= self._state.now_ms)
+        has_work = bool(self._state.backlog) or self._state.room.has_due
+        return has_work or (due_ms is not None and due_ms <= self._state.now_ms)
 
     @property
     def accepts_data(self) -> bool:
@@ -300,6 +304,16 @@ class OctopiaBroker(BrokerShell[State]):
         advertisement = known.advertisements.get(handle) if known else None
         entry = self._state.clt.get(advertisement) if advertisement else None
         return (entry.civ, self._target_clusters(entry)) if entry else None
+
+    @property
+    def stranded(self) -> int:
+        """The number of copies in the waiting room of adaptive routing."""
+        return len(self._state.room)
+
+    @property
+    def bytes_waiting(self) -> int:
+        """The approximate size of the publications that wait for neighbours, or for a way to their subscribers."""
+        return super().bytes_waiting + self._state.room.size_bytes
 
     def check(self) -> None:
         """Raise InvariantBroken if an invariant does not hold."""
@@ -320,6 +334,8 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if state.backlog:
             super()._finish()
+        if state.room.has_due:
+            self._guard(self.id, adapting.retry_due, state)
         if state.confirmed:
             self._guard(self.id, confirming.send_confirmations, state)
         if state.down or state.room.entries:
@@ -469,7 +485,7 @@ class OctopiaBroker(BrokerShell[State]):
         state.effects = self._unblocked = self._unblocked or Effects()
         placing.room_was_made(state, peer, traffic_class)
         if len(state.room):
-            adapting.retry_refused(state, lambda place: place == (peer, traffic_class))
+            adapting.retry_refused(state, (peer, traffic_class))
         if state.down or len(state.room):
             limits.enforce(state)
 

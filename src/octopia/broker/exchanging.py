@@ -210,7 +210,7 @@ def progress(state: State) -> None:
         is_told = neighbour in recovery.told_complete or (Task.DIGEST, neighbour) in state.backlog
         if not is_told and _is_complete_towards(state, neighbour):
             _send_subscription_digest(state, neighbour)
-    known_again = [each for each in recovery.passed_by if recovery.knows_all_from(each)]
+    known_again = [each for each in recovery.passed_by if recovery.knows_all_from(each) and recovery.has_met(each)]
     for neighbour in known_again:
         del recovery.passed_by[neighbour]
     losses.admitted_early(state, known_again)
@@ -235,14 +235,25 @@ def pass_grace(state: State) -> None:
         return
     incomplete = not state.prt_is_complete
     recovery.grace_passed = True
+    recovery.passed_by = dict.fromkeys(_unknown_neighbours(state, recovery))
     if incomplete:
-        primary = state.neighbourhood.primary_neighbours
-        recovery.passed_by = {each: None for each in primary if not recovery.knows_all_from(each)}
         state.count_loss(Cause.GRACE, 0, None)
         for client in state.clients:
             tell_of_gap(state, client)
     placing.resume_all(state)
     confirming.settle_all(state)
+
+
+def _unknown_neighbours(state: State, recovery: Recovery) -> list[BrokerId]:
+    """Return the neighbours without which recovery ends its wait, and which cause losses by that.
+
+    Under adaptive routing they include secondary neighbours. One that cannot reach this broker routes by the answers of
+    its last incarnation, and they lack the directions of subscriptions that are confirmed from now on.
+    """
+    neighbourhood = state.neighbourhood
+    secondary = neighbourhood.secondary_neighbours if state.is_adaptive else ()
+    unknown = [each for each in neighbourhood.primary_neighbours if not recovery.knows_all_from(each)]
+    return unknown + [each for each in secondary if not recovery.has_met(each)]
 
 
 def tell_of_gap(state: State, client: ClientId) -> None:

@@ -58,6 +58,7 @@ def describe(state: State) -> list[Any]:
         [[link, sorted(map(_owed, owed.items()))] for link, owed in sorted(state.owed.items())],
         sorted(state.overdue),
         [[each.publication, _duties(each.duties), each.since_ms, each.refused_by] for each in state.room],
+        state.room.due,
         [[cluster, status] for cluster, status in sorted(state.statuses.all.items())],
         [state.status_sender.told, state.status_sender.window, state.links_changed],
         [[str(client), advertisements] for client, advertisements in sorted(state.leaving.items())],

@@ -195,9 +195,8 @@ class Counters:
 
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
-    searches of the PRT for other paths: only TID-dynamic does that. ``beyond_hop_bound`` counts the copies that made
-    more hops than adaptive routing should need. ``rerouted`` counts its decisions in which a link that was needed was
-    congested or down; those of dynamic routing are in ``cases``.
+    searches of the PRT for other paths: only TID-dynamic does that. Adaptive routing counts the copies that it
+    reroutes in ``detours``, and those that made more hops than it should need in ``beyond_hop_bound``.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -207,8 +206,8 @@ class Counters:
     lost: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     occasions: dict[Cause, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Cause, 0))
     searches: int = 0
+    detours: int = 0
     beyond_hop_bound: int = 0
-    rerouted: int = 0
 
     def count_loss(self, cause: Cause, count: int) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""
@@ -269,6 +268,10 @@ class Broker(Protocol):
     @property
     def unplaced_in_all(self) -> int:
         """The number of accepted publications that still wait to be placed, also from clients that have left."""
+
+    @property
+    def stranded(self) -> int:
+        """The number of copies that wait for no link in particular: those in the waiting room of adaptive routing."""
 
     def drain_for_clients(self) -> list[ForClients]:
         """Remove and return the entries for local clients, in the order in which they were made."""

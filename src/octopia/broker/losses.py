@@ -9,8 +9,9 @@ publication would have gone, as an ordinary control message:
 - A neighbour that lost its state may have held publications for everybody on this side of the link. The same is true of
   one that cannot be reached for ``down_limit_ms``: beyond that time, other brokers drop what waits for it. Every
   neighbour of such a broker tells its own side, so that everybody is told once.
-- A recovering broker that went on without a neighbour did not know the subscriptions behind it. The notice is sent once
-  the neighbour has named them all.
+- A recovering broker that went on without a primary neighbour did not know the subscriptions behind it. The notice is
+  sent once the neighbour has named them all. Under adaptive routing, a secondary neighbour that it went on without does
+  not know the subscriptions confirmed since. The notice goes to this cluster once the neighbour can be reached.
 
 So a subscriber that was told nothing has missed nothing. The reverse does not hold: a notice names no publications, and
 most of those who are told have missed none.
@@ -108,9 +109,17 @@ def left_behind(state: State, count: int) -> None:
 
 
 def admitted_early(state: State, missing: Iterable[BrokerId]) -> None:
-    """Send notices behind neighbours whose subscriptions were not known while publications were admitted."""
+    """Send notices about neighbours that were not known while publications were admitted.
+
+    Subscriptions behind a primary neighbour were not known here. Those of this cluster were not known to a secondary
+    neighbour.
+    """
     for neighbour in missing:
-        follow(state, neighbour, Cause.GRACE, 0)
+        if neighbour in state.neighbourhood.primary_neighbours:
+            follow(state, neighbour, Cause.GRACE, 0)
+        else:
+            state.count_loss(Cause.GRACE, 0, neighbour)
+            tell_beyond(state, neighbour, Cause.GRACE, 0)
 
 
 def link_came_up(state: State, link: BrokerId) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from octopia.broker import adapting, losses
 from octopia.broker.adapting import Outgoing
-from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, published, route_adaptively
+from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, Reason, published, route_adaptively
 from octopia.broker.audience import audience_of
 from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
@@ -187,11 +187,16 @@ def _carry_out(
         wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
         told = _story(state, view, source, publication, wanted, Decision(()), match, advertisements, decision)
         state.facts.append(told)
-    if decision.steps:
-        state.counters.rerouted += 1
+    if decision.steps and _leaves_path(arrival, decision):
+        state.counters.detours += 1
     for duties in decision.waiting:
         adapting.wait(state, publication, duties)
     return adapting.copies_of(state, publication, decision.dispatches) if decision.dispatches else []
+
+
+def _leaves_path(arrival: Arrival, decision: AdaptiveDecision) -> bool:
+    """Return whether a copy is rerouted here, and not merely on a detour that was chosen before."""
+    return not arrival.duties.cross or any(step.reason in (Reason.BEST, Reason.LOST) for step in decision.steps)
 
 
 def wanted_at_host(state: State, match: Match, advertisements: Sequence[CltEntry]) -> Wanted:

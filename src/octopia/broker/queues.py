@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -166,13 +166,14 @@ class OutputQueue:
             return self.forced_length
         return LONGER_THAN_ANY if self.is_down else self._size
 
-    def congested(self, now_ms: float) -> bool:
+    def congested(self, now_ms: float, usual_ms: Callable[[], float] = float) -> bool:
         """Apply Eq. 3: Q * (1 + Qin) / (1 + Qout) > tau; an empty queue is never congested.
 
-        Adaptive routing goes by time instead (``congestion``).
+        Adaptive routing goes by time instead (``congestion``); ``usual_ms`` returns the time that a copy takes on the
+        other links.
         """
         if self._by_time:
-            return self._congested_by_time(now_ms)
+            return self._congested_by_time(now_ms, usual_ms)
         if self.verdict is not Verdict.AUTO:
             return self.verdict is Verdict.CONGESTED
         if self.is_down:
@@ -188,9 +189,10 @@ class OutputQueue:
         window, pace = self.window, self.pace
         window.roll(now_ms)
         length = self.forced_length if self.forced_length is not None else self._size
-        return LinkLoad(length, window.closed_entered, window.closed_left, pace.copy_ms(now_ms), pace.idle_ms(now_ms))
+        copy_ms, idle_ms, under_way_ms = pace.copy_ms(now_ms), pace.idle_ms(now_ms), pace.under_way_ms(now_ms)
+        return LinkLoad(length, window.closed_entered, window.closed_left, copy_ms, idle_ms, under_way_ms)
 
-    def _congested_by_time(self, now_ms: float) -> bool:
+    def _congested_by_time(self, now_ms: float, usual_ms: Callable[[], float]) -> bool:
         if self.verdict is not Verdict.AUTO:
             return self.verdict is Verdict.CONGESTED
         if self.down_since_ms is not None:
@@ -201,7 +203,7 @@ class OutputQueue:
             window.roll(now_ms)  # An empty queue is judged by its pace alone.
         if self.hold.is_free(length, window.closed_entered, window.closed_left, self.pace, now_ms):
             return False
-        return self.hold.is_congested(self.load(now_ms), now_ms)
+        return self.hold.is_congested(self.load(now_ms), now_ms, usual_ms())
 
     def status(self, now_ms: float) -> LinkStatus:
         """Return the row of the Link Status Table for this queue."""
@@ -282,11 +284,7 @@ class OutputQueue:
         window.roll(now_ms)
         window.left += 1
         if self._by_time:
-            pace = self.pace
-            if pace.under_way:
-                pace.under_way += 1
-            else:
-                pace.start(now_ms)
+            self.pace.start(now_ms)
         return self._remove_oldest(lane)
 
     def drop_oldest(self) -> Copy:

@@ -122,6 +122,11 @@ class BrokerShell(Generic[S]):
         return 0
 
     @property
+    def stranded(self) -> int:
+        """The number of copies that wait for no link in particular: none, by default."""
+        return 0
+
+    @property
     def reroutes(self) -> bool:
         """True if copies that have not left over a link may go another way."""
         return self._state.settings.routing.algorithm is Algorithm.ADAPTIVE

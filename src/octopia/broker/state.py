@@ -64,7 +64,8 @@ class Recovery:
     named in their digests that have not arrived. ``unmet`` and ``awaited_advertisements`` are the same for secondary
     neighbours. ``told_complete`` holds the primary neighbours that were sent a complete digest. ``knows_cluster`` is
     True once the PRT is complete, and ``knows_region`` while the CLT has all advertisements of secondary neighbours.
-    ``passed_by`` holds the primary neighbours that publications may have passed by since the end of the grace period.
+    ``passed_by`` holds the neighbours that were unknown at the end of the grace period: publications may have passed
+    by the subscriptions behind a primary neighbour, and publications of a secondary neighbour by this cluster.
     ``unheard`` holds the primary neighbours that have not yet sent everything that lies behind them.
     """
 

@@ -1,17 +1,20 @@
 """The waiting room of adaptive routing: copies that can go nowhere for now. It blocks no lane.
 
 A copy waits here because no way is known, or because a lane *refused* it. It is routed again when a way may have
-opened: all copies when a link comes up, the refused ones when their lane has room.
+opened: all copies when a link comes up, the refused ones when their lane has room. A room may hold very many copies, so
+nothing that happens for every input looks at all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
 
 from octopia.ids import BrokerId
+from octopia.markers import Derived
 from octopia.protocol.duties import Duties
 from octopia.protocol.messages import Publish
 
@@ -29,52 +32,90 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class WaitingRoom:
-    """The copies that wait at one broker (``entries``), oldest first."""
+    """The copies that wait at one broker, in the order of their arrival here.
 
-    __slots__ = ("entries", "size_bytes")
+    Each has a number, and those up to ``_due`` are to be routed again. ``_ages`` is a heap of the times since which
+    copies wait; it may hold copies that have left.
+    """
+
+    __slots__ = ("_ages", "_due", "_next", "_refused", "entries", "size_bytes")
+    _ages: Derived[list[tuple[float, int]]]
+    _refused: Derived[dict[Place, dict[int, None]]]
 
     def __init__(self) -> None:
-        self.entries: list[Waiting] = []
+        self.entries: dict[int, Waiting] = {}
+        self._ages = []
+        self._refused = {}
+        self._next = 0
+        self._due = -1
         self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __iter__(self) -> Iterator[Waiting]:
-        return iter(self.entries)
+        return iter(self.entries.values())
+
+    @property
+    def has_due(self) -> bool:
+        """True if there are copies to be routed again."""
+        return bool(self.entries) and next(iter(self.entries)) <= self._due
+
+    @property
+    def due(self) -> int:
+        """The number of copies to be routed again; they are the first ones."""
+        return sum(number <= self._due for number in self.entries)
 
     @property
     def oldest_ms(self) -> float | None:
         """The time since which the oldest copy waits, or None."""
-        return min((each.since_ms for each in self.entries), default=None)
+        while self._ages and self._ages[0][1] not in self.entries:
+            heapq.heappop(self._ages)
+        return self._ages[0][0] if self._ages else None
 
     def put(self, waiting: Waiting) -> None:
         """Add a copy."""
-        self.entries.append(waiting)
+        number = self._next
+        self._next += 1
+        self.entries[number] = waiting
+        heapq.heappush(self._ages, (waiting.since_ms, number))
+        if waiting.refused_by is not None:
+            self._refused.setdefault(waiting.refused_by, {})[number] = None
         self.size_bytes += waiting.publication.size_bytes
 
-    def take_all(self) -> list[Waiting]:
-        """Remove and return all copies."""
-        taken, self.entries, self.size_bytes = self.entries, [], 0
-        return taken
+    def make_all_due(self) -> None:
+        """Mark all copies to be routed again."""
+        self._due = self._next - 1
 
-    def take_refused(self, by: Callable[[Place], bool]) -> list[Waiting]:
-        """Remove and return the copies that were refused by certain lanes."""
-        taken = [each for each in self.entries if each.refused_by is not None and by(each.refused_by)]
-        if taken:
-            self.entries = [each for each in self.entries if each not in taken]
-            self.size_bytes = sum(each.publication.size_bytes for each in self.entries)
-        return taken
+    def take_due(self) -> Waiting | None:
+        """Remove and return the next copy to be routed again, or None."""
+        return self._take(next(iter(self.entries))) if self.has_due else None
+
+    def take_refused(self, by: Place) -> Waiting | None:
+        """Remove and return the first copy that was refused by a lane, or None."""
+        refused = self._refused.get(by)
+        return self._take(next(iter(refused))) if refused else None
 
     def take_beyond(self, limit_bytes: int, since_ms: float) -> list[Waiting]:
         """Remove and return the copies that have waited since ``since_ms`` or longer, and the oldest of too many."""
-        taken = [each for each in self.entries if each.since_ms <= since_ms]
-        kept = [each for each in self.entries if each.since_ms > since_ms]
-        size_bytes = sum(each.publication.size_bytes for each in kept)
-        while kept and size_bytes > limit_bytes:
-            oldest = min(kept, key=lambda each: each.since_ms)
-            kept.remove(oldest)
-            taken.append(oldest)
-            size_bytes -= oldest.publication.size_bytes
-        self.entries, self.size_bytes = kept, size_bytes
+        taken = []
+        while (oldest_ms := self.oldest_ms) is not None and (oldest_ms <= since_ms or self.size_bytes > limit_bytes):
+            taken.append(self._take(self._ages[0][1]))
         return taken
+
+    def _take(self, number: int) -> Waiting:
+        taken = self.entries.pop(number)
+        self.size_bytes -= taken.publication.size_bytes
+        if taken.refused_by is not None:
+            refused = self._refused[taken.refused_by]
+            del refused[number]
+            if not refused:
+                del self._refused[taken.refused_by]
+        if len(self._ages) > 2 * len(self.entries) + _AGES_MIN:
+            self._ages = [each for each in self._ages if each[1] in self.entries]
+            heapq.heapify(self._ages)
+        return taken
+
+
+_AGES_MIN = 64
+"""The number of copies that have left and are always kept in the heap."""

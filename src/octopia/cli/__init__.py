@@ -21,7 +21,9 @@ _DATA = "Data and evaluation"
 
 _SIMULATE = (
     command("run", "simulate:simulate", "Run a scenario in virtual time and show the deliveries with their paths."),
-    command("compare", "compare:compare", "Run scenarios under static and dynamic routing and compare the hops."),
+    command(
+        "compare", "compare:compare", "Run scenarios under static, dynamic and adaptive routing and compare the hops."
+    ),
     command("explain", "explain:explain", "Explain hop by hop why a publication took its path."),
 )
 _PIPELINE = (
@@ -70,7 +72,7 @@ _COMMANDS = (
         example="octopia data pipeline out/all --publishers 20 --publications 100 --subscribers 200",
     ),
     command("bench", "bench:bench", "Measure the throughput and the delays of an overlay.", panel=_DATA),
-    command("demo", "demo:demo", "Compare static and dynamic routing on twelve real brokers.", panel=_DATA),
+    command("demo", "demo:demo", "Compare static, dynamic and adaptive routing on twelve real brokers.", panel=_DATA),
     command("paper", "paper:paper", "Run the paper's evaluation and compare its results with ours.", panel=_DATA),
 )
 _ALIASES = (

@@ -1,4 +1,4 @@
-"""``octopia sim compare``: the same scenario under static and under dynamic routing, side by side."""
+"""``octopia sim compare``: the same scenario under static, dynamic and adaptive routing, side by side."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from octopia.settings import Algorithm
 from octopia.simulator.record import Hop
 from octopia.simulator.run import Run, run_scenario
 
+_ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE)
+
 
 @examples(
     "octopia sim compare examples/fig7b.toml",
@@ -29,14 +31,15 @@ def compare(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Run scenarios under static and dynamic routing and compare the hops.
+    """Run scenarios under static, dynamic and adaptive routing and compare the hops.
 
     A hop is written `b.3>b.1[0001]`: from, to, and the clusters that this copy must still reach, cluster 0 rightmost.
+    Under adaptive routing, `b.3>b.1[0000 c:1010]` also names the clusters that are to be carried over to region c.
     """
     results = []
     for file in files:
         scenario = load_scenario(file)
-        runs = [run_scenario(scenario.with_algorithm(each)) for each in (Algorithm.STATIC, Algorithm.DYNAMIC)]
+        runs = [run_scenario(scenario.with_algorithm(each)) for each in _ALGORITHMS]
         results.append({"scenario": scenario.name} | {run.scenario.routing.algorithm.value: _json(run) for run in runs})
         if not as_json:
             _show(scenario, runs)
@@ -65,7 +68,7 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
     if congested:
         screen.print(f"congested: {', '.join(congested)}")
     table = Table(show_lines=True)
-    for column in ("routing", "hops of the publications", "cases"):
+    for column in ("routing", "hops of the publications", "rerouted"):
         table.add_column(column, overflow="fold")
     for column in ("messages", "deliveries"):
         table.add_column(column, justify="right")
@@ -73,14 +76,16 @@ def _show(scenario: Scenario, runs: list[Run]) -> None:
         table.add_row(
             run.scenario.routing.algorithm.value,
             Text(", ".join(str(hop) for hop in _publication_hops(run))),
-            _cases(run),
+            _rerouted(run),
             str(run.messages()["publication"]),
             str(len(run.recorder.deliveries)),
         )
     screen.print(table)
 
 
-def _cases(run: Run) -> str:
-    """Return the count of each case of dynamic routing as text."""
-    taken = {case: sum(each.cases[case] for each in run.world.counters()) for case in Case}
-    return ", ".join(f"{count} x {case}" for case, count in taken.items() if count) or "-"
+def _rerouted(run: Run) -> str:
+    """Return the counts of the cases of dynamic routing, or of the detours of adaptive routing, as text."""
+    counters = run.world.counters()
+    taken = {f"case {case}": sum(each.cases[case] for each in counters) for case in Case}
+    taken["detour"] = sum(each.detours for each in counters)
+    return ", ".join(f"{count} x {what}" for what, count in taken.items() if count) or "-"

@@ -110,7 +110,6 @@ Bars = Annotated[
 First = Annotated[int, typer.Option(min=0, help="Play only the first N publications; 0 plays all.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 SeedOverride = Annotated[int | None, typer.Option("--seed", help="Seed of all randomness.", show_default=_OF_SCENARIO)]
-OneAlgorithm = Annotated[Algorithm, typer.Option("--algorithm", help="Routing algorithm.")]
 AlgorithmOverride = Annotated[
     Algorithm | None, typer.Option("--algorithm", help="Routing algorithm.", show_default=_OF_SCENARIO)
 ]

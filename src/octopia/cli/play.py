@@ -14,7 +14,6 @@ from octopia.cli.lazy import examples
 from octopia.cli.options import (
     AsJson,
     First,
-    OneAlgorithm,
     OutFolder,
     Profile,
     Seed,
@@ -26,7 +25,7 @@ from octopia.cli.options import (
 )
 from octopia.cli.output import print_json
 from octopia.errors import UsageError
-from octopia.settings import Algorithm
+from octopia.settings import PAPER_ROUTING, Algorithm, RoutingSettings
 
 if TYPE_CHECKING:
     from octopia.workloads.runs import RunSpec
@@ -43,7 +42,10 @@ def play(
     network: Annotated[bool, typer.Option("--network", help="Play on real brokers, started for this.")] = False,
     first: First = 0,
     speed: Annotated[float, typer.Option(help="On the network: speed relative to the workload's schedule.")] = 1.0,
-    algorithm: OneAlgorithm = Algorithm.DYNAMIC,
+    algorithm: Annotated[
+        Algorithm | None,
+        typer.Option(help="Routing algorithm.", show_default="dynamic in virtual time, adaptive with --network"),
+    ] = None,
     overlay: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +73,7 @@ def play(
     spec = RunSpec(
         workload=workload,
         run_id=out.name,
-        algorithm=algorithm,
+        algorithm=algorithm or (RoutingSettings() if network else PAPER_ROUTING).algorithm,
         seed=seed,
         profile=profile,
         first=first,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import math
 import re
@@ -155,7 +156,8 @@ def sub(
 ) -> None:
     """Subscribe and print publications as they arrive.
 
-    Ctrl-C ends the subscription. With --json it prints one object per line.
+    Ctrl-C ends the subscription. With --json it prints one object per line: a publication, or
+    `{"gap": {"cause": ..., "count": ...}}` where publications may have been missed; the count is null if it is unknown.
     """
     try:
         run_loop(_receive(parse_filter(interest), count, url, as_json=as_json))
@@ -165,7 +167,7 @@ def sub(
 
 async def _receive(interest: Disjunction, count: int | None, url: str | None, *, as_json: bool) -> None:
     async with connect(url) as client:
-        subscription = await client.subscribe(interest, on_gap=_report_gap)
+        subscription = await client.subscribe(interest, on_gap=functools.partial(_report_gap, as_json=as_json))
         typer.echo("subscribed; Ctrl-C ends", err=True)
         seen = 0
         async for received in subscription:
@@ -175,8 +177,10 @@ async def _receive(interest: Disjunction, count: int | None, url: str | None, *,
                 return
 
 
-def _report_gap(subscription: Subscription) -> None:
+def _report_gap(subscription: Subscription, *, as_json: bool) -> None:
     gap = subscription.last_gap
+    if as_json and gap is not None:
+        typer.echo(json.dumps({"gap": {"cause": gap.cause, "count": gap.count or None}}))
     why = "" if gap is None else f" ({gap.cause}{f', up to {gap.count}' if gap.count else ''})"
     typer.echo(f"some publications may have been missed here{why}", err=True)
 

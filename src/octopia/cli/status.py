@@ -83,16 +83,21 @@ def _table(overlay: OverlayStatus) -> Table:
 def status_table(
     title: str, brokers: Sequence[str], reports: Mapping[str, dict[str, Any]], problems: Mapping[str, str]
 ) -> Table:
-    """Return a table with one row per broker."""
+    """Return a table with one row per broker; a column of losses appears when a broker has any."""
     table = Table(title=title, title_justify="left")
     table.add_column("broker")
     for name in _COLUMNS:
         table.add_column(name, justify="right")
     table.add_column("congested links")
+    has_losses = any(report["losses"] for report in reports.values())
+    if has_losses:
+        table.add_column("lost publications")
     for broker in brokers:
         report = reports.get(broker)
-        row = [""] * len(_COLUMNS) + [problems.get(broker, "not running")] if report is None else _row(report)
-        table.add_row(broker, *row)
+        if report is None:
+            table.add_row(broker, *[""] * len(_COLUMNS), problems.get(broker, "not running"))
+        else:
+            table.add_row(broker, *_row(report), *([_losses(report)] if has_losses else []))
     return table
 
 
@@ -103,8 +108,15 @@ def _row(report: dict[str, Any]) -> list[str]:
         str(report["tables"]["prt"]),
         str(report["tables"]["clt"] + report["tables"]["srt"]),
         f"{sum(link['up'] for link in links.values())}/{len(links)}",
-        str(sum(link["queue"] for link in links.values())),
+        str(sum(link["queue"] for link in links.values()) + report["stranded"]),
         str(report["sent"].get("publication", 0)),
-        str(sum(report["cases"].values()) + report["rerouted"]),
+        str(report["rerouted"]),
         ", ".join(peer for peer, link in links.items() if link["congested"]),
     ]
+
+
+def _losses(report: dict[str, Any]) -> str:
+    """Return the losses of a broker by cause; their number may be unknown."""
+    return ", ".join(
+        f"{cause}: {loss['publications'] or 'unknown'}" for cause, loss in sorted(report["losses"].items())
+    )

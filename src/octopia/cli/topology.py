@@ -45,6 +45,7 @@ def show(
         return
     _print_tables(Console(highlight=False), found.scot)
     typer.echo(summary(found.scot))
+    typer.echo(f"{found.routing.algorithm} routing, at most {_hop_limit(found)} hops")
     if out is not None:
         typer.echo(f"The picture is in {out}.")
 
@@ -54,8 +55,14 @@ def summary(scot: Scot) -> str:
     inner, edge = _count_kinds(scot)
     return (
         f"{len(scot.brokers)} brokers ({inner} inner, {edge} edge), {len(scot.alinks)} aLinks, "
-        f"{len(scot.ilinks)} iLinks, tree diameter {scot.diameter}, at most {scot.hop_bound} hops"
+        f"{len(scot.ilinks)} iLinks, tree diameter {scot.diameter}"
     )
+
+
+def _hop_limit(overlay: Overlay) -> int:
+    from octopia.algorithms import hop_limit_of
+
+    return hop_limit_of(overlay.scot, overlay.routing.algorithm)
 
 
 def to_json(overlay: Overlay, picture: Path | None) -> dict[str, object]:
@@ -75,6 +82,7 @@ def to_json(overlay: Overlay, picture: Path | None) -> dict[str, object]:
         },
         "diameter": scot.diameter,
         "hop_bound": scot.hop_bound,
+        "routing": {"algorithm": overlay.routing.algorithm, "hop_limit": _hop_limit(overlay)},
         "fingerprint": scot.fingerprint,
         "brokers": [_broker_to_json(overlay, broker) for broker in scot.brokers],
         "alinks": _links_to_json(scot.alinks),

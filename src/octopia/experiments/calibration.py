@@ -27,7 +27,8 @@ from octopia.experiments.bench import Load, Result, run_load
 from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running, urls_of
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX
-from octopia.overlay.files import overlay_from_text
+from octopia.overlay.files import Overlay, overlay_from_text
+from octopia.settings import PAPER_ROUTING
 from octopia.simulator.profiles import Profile
 from octopia.transport.loop import run_loop
 from octopia.workloads.provenance import describe_machine
@@ -200,9 +201,14 @@ def _best_us(work: Callable[[], None], rounds: int) -> float:
 # The network.
 
 
+def _overlay(tree: str) -> Overlay:
+    """Return an overlay of one cluster under the paper's routing, whose runs are simulated with these costs."""
+    return at_free_addresses(dataclasses.replace(overlay_from_text(tree, 1), routing=PAPER_ROUTING))
+
+
 def _one_broker(scale: Scale) -> tuple[float, float, float]:
     """Return the CPU time per publication for one and for many subscribers, and the delay at a low rate."""
-    overlay = at_free_addresses(overlay_from_text("a", 1))
+    overlay = _overlay("a")
     with running(overlay, 1) as workers:
         urls, [pid] = urls_of(overlay), workers.pids
         costs = {}
@@ -220,7 +226,7 @@ def _one_broker(scale: Scale) -> tuple[float, float, float]:
 
 
 def _two_brokers_ms(scale: Scale) -> float:
-    overlay = at_free_addresses(overlay_from_text("path:2", 1))
+    overlay = _overlay("path:2")
     with running(overlay, 2):
         urls = urls_of(overlay)
         return _run(urls[:1], urls[1:], Load(scale.slow, rate=scale.rate)).p50_ms

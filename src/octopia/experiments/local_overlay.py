@@ -8,10 +8,11 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from octopia.addresses import Address
 from octopia.errors import Unavailable, UsageError
+from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
 from octopia.runtime.process import Workers
 
@@ -39,9 +40,12 @@ def at_free_addresses(overlay: Overlay) -> Overlay:
 
 
 @contextlib.contextmanager
-def running(overlay: Overlay, processes: int) -> Iterator[Workers]:
-    """Run the brokers of an overlay at their addresses, wait until they are ready, and stop them after the block."""
-    workers = Workers(overlay, processes)
+def running(overlay: Overlay, processes: int, alone: Collection[BrokerId] = ()) -> Iterator[Workers]:
+    """Run the brokers of an overlay at their addresses, wait until they are ready, and stop them after the block.
+
+    Each broker in ``alone`` has its own process.
+    """
+    workers = Workers(overlay, processes, alone=alone)
     try:
         deadline = time.monotonic() + READY_S
         while not workers.is_ready():

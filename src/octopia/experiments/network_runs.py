@@ -7,13 +7,15 @@ depend on processors and not on links alone, so that every run notes how busy th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from octopia.overlay.files import Overlay
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.transport.loop import run_loop
-from octopia.workloads.network_run import NetworkTrace, Pace, Played, play_on_network
+from octopia.workloads.network_run import NetworkTrace, Outage, Pace, Played, play_on_network
 from octopia.workloads.provenance import commit
 from octopia.workloads.runs import RunSpec, identity_of, overlay_of
 from octopia.workloads.workload import load_workload
@@ -85,9 +87,15 @@ class NetworkRun:
     """Messages between brokers by kind, summed over brokers."""
     seconds: float
     cpu: CpuUse | None
+    unsent: int = 0
+    """Publications of publishers whose broker was killed before."""
+    killed_ms: float | None = None
+    """The time of the outage since the start of the run."""
 
 
-def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None]) -> NetworkRun:
+def play_on_brokers(
+    spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None], outage: Outage | None = None
+) -> NetworkRun:
     """Start the brokers of a run, play its workload on them, and write the trace and the counts into a folder.
 
     Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress.
@@ -102,7 +110,12 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
     (folder / RUN_FILE).unlink(missing_ok=True)
     brokers = len(overlay.scot.brokers)
     show(f"starting {brokers} brokers")
-    with running(overlay, _processes()) as workers, Parquet(folder / PARQUET_FILE) as sink:
+    alone = () if outage is None else (outage.broker,)
+    with (
+        _quiet() if outage is not None else contextlib.nullcontext(),
+        running(overlay, _processes(), alone) as workers,
+        Parquet(folder / PARQUET_FILE) as sink,
+    ):
         writer = NetworkTrace(spec.run_id, spec.algorithm.value, [sink])
         meter = _Meter(workers.pids) if sys.platform == "linux" else None
 
@@ -113,10 +126,26 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
 
         show(f"connecting {len(workload.advertisements) + len(workload.subscriptions):,} clients")
         pace = Pace(spec.first, speed)
-        played = run_loop(play_on_network(workload, overlay.addresses, writer, pace, on_progress))
-        run = _run_of(spec, played, meter.use() if meter is not None else None)
+        coming = play_on_network(workload, overlay.addresses, writer, pace, on_progress, outage, workers.kill)
+        run = _run_of(spec, run_loop(coming), meter.use() if meter is not None else None)
+        if outage is not None:
+            # An orderly stop would wait for the publications that wait for the dead broker.
+            for broker in overlay.scot.brokers:
+                workers.kill(broker)
     (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, speed, run), indent=2) + "\n")
     return run
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Log no warnings: brokers and clients would warn of the connections that a planned outage breaks."""
+    logger = logging.getLogger("octopia")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _processes() -> int:
@@ -129,7 +158,15 @@ def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
     for report in played.reports.values():
         messages.update(report["sent"])
     return NetworkRun(
-        spec.run_id, spec.algorithm, played.publications, played.deliveries, messages, played.seconds, cpu
+        spec.run_id,
+        spec.algorithm,
+        played.publications,
+        played.deliveries,
+        messages,
+        played.seconds,
+        cpu,
+        played.unsent,
+        played.killed_ms,
     )
 
 
@@ -144,6 +181,7 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
         "network": {"processes": _processes(), "speed": speed, "links": links},
         "messages": run.messages,
         "publications": run.publications,
+        "unsent": run.unsent,
         "deliveries": run.deliveries,
         "seconds": round(run.seconds, 3),
         "commit": commit(),

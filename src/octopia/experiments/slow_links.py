@@ -1,12 +1,14 @@
 """Slow links around a bursty publisher, so that publications must wait or take another path.
 
-Static routing sends every publication over the iLink of each cluster that wants it, slow or not. Dynamic routing sends
-it around them: one iLink of the publisher's host broker stays fast.
+Static routing sends every publication over the iLink of each cluster that wants it, slow or not. Dynamic routing goes
+around slow iLinks: one iLink of the publisher's host broker stays fast. Only adaptive routing goes around slow aLinks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import networkx
 
 from octopia.errors import UsageError
 from octopia.ids import BrokerId
@@ -34,6 +36,33 @@ def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
     if not others:
         raise UsageError(f"expected an overlay of at least 2 clusters, got {scot.clusters}: {host} has no iLinks")
     return tuple((host, other) for other in others[: max(1, min(MOST_SLOW_LINKS, len(others) - 1))])
+
+
+def slow_alink_and_ilink(workload: str, host: BrokerId) -> tuple[Link, Link]:
+    """Return an aLink and an iLink of the burst's host broker that the burst needs under static routing."""
+    from octopia.pipeline.schedule import BURST
+
+    loaded = load_workload(workload)
+    burst = next(each.publication for each in loaded.timed() if each.publisher == BURST)
+    wanting = [each.broker for each in loaded.subscriptions if each.filter.matches(burst)]
+    beyond = [broker for broker in wanting if broker.cluster == host.cluster and broker.region != host.region]
+    others = sorted({broker.cluster for broker in wanting} - {host.cluster})
+    if not beyond or not others:
+        raise UsageError(
+            f"expected a burst for several clusters and regions, got one for {', '.join(map(str, wanting))}"
+        )
+    tree = networkx.Graph(loaded.scot.tree.edges)
+    next_region = networkx.shortest_path(tree, host.region, min(beyond).region)[1]
+    return (host, BrokerId(next_region, host.cluster)), (host, BrokerId(host.region, others[0]))
+
+
+def inner_broker(scot: Scot, host: BrokerId, links: Sequence[Link]) -> BrokerId:
+    """Return an inner broker other than the burst's host, preferably one without slow links."""
+    inner = [each for each in scot.brokers if each != host and not scot.neighbourhood(each).is_edge]
+    if not inner:
+        raise UsageError(f"expected an overlay with an inner broker besides {host}, got none")
+    ends = {end for link in links for end in link}
+    return min(inner, key=lambda each: (each in ends, each.region != host.region, each))
 
 
 def overlay_text(name: str, spec: WorkloadSpec, links: Sequence[Link], rate: float) -> str:

@@ -415,7 +415,7 @@ class Node:
         """The number of publications and deliveries that wait here."""
         waiting = sum(map(self.broker.waits_for, self.links))
         waiting += sum(link.in_service is not None for link in self.links.values())
-        waiting += self.broker.unplaced_in_all
+        waiting += self.broker.unplaced_in_all + self.broker.stranded
         return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
 
     @property
@@ -430,6 +430,9 @@ class Node:
             if is_needed and (unacknowledged or link.in_service is not None or self.broker.waits_for(peer)):
                 return False
         if self.broker.unplaced_in_all:
+            return False
+        # What waits for a way may find one when a broken link of this broker is back.
+        if self.broker.stranded and any(not link.is_up and not link.has_departed for link in self.links.values()):
             return False
         return not any(
             link.is_connected

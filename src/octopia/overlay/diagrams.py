@@ -7,6 +7,7 @@ which is imported only when a diagram is drawn. The same overlay gives the same 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +52,14 @@ _RC: dict[Any, Any] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Callouts:
-    """Labels of highlighted links, highlighted brokers, and the legend entries of both."""
+    """Labels of highlighted links, highlighted and dead brokers, and the legend entries of all."""
 
     links: Mapping[Link, str] = dataclasses.field(default_factory=dict)
     links_are: str = "highlighted links"
     brokers: Collection[BrokerId] = ()
     brokers_are: str = "highlighted brokers"
+    dead: Collection[BrokerId] = ()
+    dead_are: str = "dead brokers"
 
 
 def draw(
@@ -73,7 +76,12 @@ def draw(
     marked = [*((min(link), max(link)) for link in highlight), *texts]
     for link in marked:
         scot.link_kind(*link)
-    callouts = dataclasses.replace(callouts, links=texts, brokers=[scot.broker(each) for each in callouts.brokers])
+    callouts = dataclasses.replace(
+        callouts,
+        links=texts,
+        brokers=[scot.broker(each) for each in callouts.brokers],
+        dead=[scot.broker(each) for each in callouts.dead],
+    )
     try:
         import matplotlib
     except ImportError:
@@ -145,11 +153,13 @@ def _figure(grid: _Grid, marked: list[Link], title: str, callouts: Callouts) -> 
         _draw_ilink(axes, grid, link, link in marked)
     for broker in grid.scot.brokers:
         _draw_broker(axes, grid, broker, broker in callouts.brokers)
+    for broker in callouts.dead:
+        _draw_cross(axes, *grid.at(broker))
     for link, text in callouts.links.items():
         _draw_text(axes, grid, link, text)
     _draw_legend(axes, left + 0.2, bottom + legend - _LEGEND + 0.24, highlighted=bool(marked) and not below)
-    for number, (text, of_link) in enumerate(reversed(below.items())):
-        _draw_legend_below(axes, left + 0.2, bottom + 0.24 + _LEGEND_ROW * number, text, of_link=of_link)
+    for number, (text, mark) in enumerate(reversed(below.items())):
+        _draw_legend_below(axes, left + 0.2, bottom + 0.24 + _LEGEND_ROW * number, text, mark)
     if title:
         _draw_title(axes, left + 0.14, top - 0.2, title, room=right - left)
     return figure
@@ -278,6 +288,12 @@ def _draw_broker(axes: Axes, grid: _Grid, broker: BrokerId, marked: bool) -> Non
     )
 
 
+def _draw_cross(axes: Axes, x: float, y: float, reach: float = 1.25 * _RADIUS) -> None:
+    for slope in (-1.0, 1.0):
+        ends = [x - reach, x + reach], [y - slope * reach, y + slope * reach]
+        axes.plot(*ends, color=_HIGHLIGHT, linewidth=2.6, solid_capstyle="round", zorder=3.5)
+
+
 def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
     entries = [("aLink (within a cluster)", _INK, "solid", 1.4), ("iLink (within a region)", _FAINT, "dashed", 1.0)]
     if highlighted:
@@ -288,21 +304,34 @@ def _draw_legend(axes: Axes, x: float, y: float, *, highlighted: bool) -> None:
         x += 2.15
 
 
-def _legend_below(callouts: Callouts) -> dict[str, bool]:
-    """Return the rows below the legend, and for each whether it is about links (or brokers)."""
+class _Mark(enum.Enum):
+    """The marks of callouts in the legend."""
+
+    LINK = enum.auto()
+    BROKER = enum.auto()
+    DEAD = enum.auto()
+
+
+def _legend_below(callouts: Callouts) -> dict[str, _Mark]:
+    """Return the rows below the legend, each with its mark."""
     entries = {}
     if callouts.links:
-        entries[callouts.links_are] = True
+        entries[callouts.links_are] = _Mark.LINK
     if callouts.brokers:
-        entries[callouts.brokers_are] = False
+        entries[callouts.brokers_are] = _Mark.BROKER
+    if callouts.dead:
+        entries[callouts.dead_are] = _Mark.DEAD
     return entries
 
 
-def _draw_legend_below(axes: Axes, x: float, y: float, text: str, *, of_link: bool) -> None:
-    if of_link:
-        axes.plot([x, x + 0.4], [y, y], color=_HIGHLIGHT, linestyle=(0, (4, 2.5)), linewidth=2.6)
-    else:
-        axes.plot([x + 0.2], [y], marker="o", markersize=9, color=_INK)
+def _draw_legend_below(axes: Axes, x: float, y: float, text: str, mark: _Mark) -> None:
+    match mark:
+        case _Mark.LINK:
+            axes.plot([x, x + 0.4], [y, y], color=_HIGHLIGHT, linestyle="solid", linewidth=2.6)
+        case _Mark.BROKER:
+            axes.plot([x + 0.2], [y], marker="o", markersize=9, color=_INK)
+        case _Mark.DEAD:
+            _draw_cross(axes, x + 0.2, y, reach=0.08)
     axes.text(x + 0.48, y, text, ha="left", va="center", fontsize=8.5, color=_INK)
 
 

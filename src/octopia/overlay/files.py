@@ -21,6 +21,7 @@ from octopia.settings import Algorithm, PathSelection, ResourceLimits, RoutingSe
 from octopia.tomlfile import Table, read_toml
 
 _DEFAULT_LIMITS = ResourceLimits()
+_NETWORK_ROUTING = RoutingSettings()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,31 +45,31 @@ class Overlay:
     limits: ResourceLimits = _DEFAULT_LIMITS
 
 
-def load_overlay(path: Path) -> Overlay:
-    """Read an overlay file."""
+def load_overlay(path: Path, routing: RoutingSettings = _NETWORK_ROUTING) -> Overlay:
+    """Read an overlay file; missing keys of ``[routing]`` are as in ``routing``."""
     table = read_toml(path)
-    overlay = _read_contents(table)
+    overlay = _read_contents(table, routing)
     table.finish()
     return overlay
 
 
-def read_overlay(table: Table, base_directory: Path) -> Overlay:
+def read_overlay(table: Table, base_directory: Path, routing: RoutingSettings) -> Overlay:
     """Read an overlay from a table that holds either its keys or ``file``, a path relative to ``base_directory``.
 
-    The caller finishes the table.
+    Missing keys of ``[routing]`` are as in ``routing``. The caller finishes the table.
     """
     if not table.has("file"):
-        return _read_contents(table)
+        return _read_contents(table, routing)
     beside = [key for key in table if key != "file"]
     if beside:
         raise table.error(f'expected "file" to be the only key, got also "{beside[0]}"')
-    return load_overlay(base_directory / table.text("file"))
+    return load_overlay(base_directory / table.text("file"), routing)
 
 
 def overlay_from_text(tree: str, clusters: int | None = None) -> Overlay:
     """Return the overlay of a tree expression such as ``paper:se`` or ``path:3``."""
     scot = _make_scot(tree, clusters)
-    return Overlay(name=tree, scot=scot, addresses=_default_addresses(scot), shapes={}, routing=RoutingSettings())
+    return Overlay(name=tree, scot=scot, addresses=_default_addresses(scot), shapes={}, routing=_NETWORK_ROUTING)
 
 
 def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSettings:
@@ -131,7 +132,7 @@ def read_link_shape(table: Table) -> LinkShape:
     )
 
 
-def _read_contents(table: Table) -> Overlay:
+def _read_contents(table: Table, routing: RoutingSettings) -> Overlay:
     tree = table.text("tree")
     clusters = table.integer("clusters", None)
     try:
@@ -143,7 +144,7 @@ def _read_contents(table: Table) -> Overlay:
         scot=scot,
         addresses=_read_addresses(table.table("brokers"), scot),
         shapes=_read_shapes(table.tables("link"), scot),
-        routing=read_routing(table.table("routing"), RoutingSettings()),
+        routing=read_routing(table.table("routing"), routing),
         limits=_read_limits(table.table("limits")),
     )
 

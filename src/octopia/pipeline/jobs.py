@@ -238,11 +238,13 @@ def _expected_publications(storage: Storage, traces: Sequence[str], folder: str)
     for file in (file for name in traces for file in trace_files(storage, name)):
         beside = f"{folder_of(file)}/{RUN_FILE}"
         if storage.exists(beside):
-            identity = storage.read_json(beside)["identity"]
+            manifest = storage.read_json(beside)
+            identity = manifest["identity"]
             if identity["workload"] != workload:
                 raise InvalidData(f"expected runs of {folder}, got one of another workload: {file}")
             spec = identity["spec"]
-            expected[spec["run_id"]] = min(spec["first"] or workload["publications"], workload["publications"])
+            wanted = min(spec["first"] or workload["publications"], workload["publications"])
+            expected[spec["run_id"]] = wanted - manifest.get("unsent", 0)
     return expected
 
 

@@ -54,7 +54,7 @@ class Overlay:
     ) -> Overlay:
         """Return an overlay, not started yet, from a tree expression and a number of clusters.
 
-        The default number is the paper's for ``paper:…`` and 4 for other trees.
+        The default number is the paper's for ``paper:…`` and 4 for other trees. Routing is adaptive by default.
         """
         described = overlay_from_text(tree, 4 if clusters is None and default_clusters(tree) is None else clusters)
         return cls(dataclasses.replace(described, routing=routing or described.routing))

@@ -99,8 +99,9 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
             for cause, times in counters.occasions.items()
             if times
         },
-        "cases": {str(case): count for case, count in getattr(counters, "cases", {}).items()},
-        "rerouted": counters.rerouted,
+        "cases": {str(case): count for case, count in counters.cases.items()},
+        "rerouted": counters.detours + sum(counters.cases.values()),
+        "stranded": broker.stranded,
         "links": {
             str(peer): {
                 "kind": str(server.overlay.scot.link_kind(server.id, peer)),

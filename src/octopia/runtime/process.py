@@ -17,7 +17,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from typing import Any
@@ -165,9 +165,15 @@ class _Worker:
 
 
 class Workers:
-    """All brokers of an overlay in several processes."""
+    """All brokers of an overlay in several processes; each of those in ``alone`` has its own."""
 
-    def __init__(self, overlay: Overlay, processes: int, settings: BrokerSettings | None = None):
+    def __init__(
+        self,
+        overlay: Overlay,
+        processes: int,
+        settings: BrokerSettings | None = None,
+        alone: Collection[BrokerId] = (),
+    ):
         for broker in overlay.scot.brokers:
             check_delays(overlay, broker)
         self._overlay = overlay
@@ -175,8 +181,9 @@ class Workers:
         self._context = multiprocessing.get_context("fork")
         self._events = EventLog(overlay=overlay.name)
         self._has_come_up = False
-        count = max(1, min(processes, len(overlay.scot.brokers)))
-        shares = [list(overlay.scot.brokers[number::count]) for number in range(count)]
+        others = [broker for broker in overlay.scot.brokers if broker not in alone]
+        count = max(1, min(processes, len(others)))
+        shares = [*([broker] for broker in alone), *(others[number::count] for number in range(count))]
         self._workers = [_Worker(share, *self._fork(share), time.monotonic()) for share in shares]
 
     @property
@@ -240,6 +247,13 @@ class Workers:
         self._listen()
         self._events.flush(is_over=True)
         return sum(worker.left for worker in self._workers)
+
+    def kill(self, broker: BrokerId) -> None:
+        """Kill the worker of a broker, as a crash would, and leave its brokers down."""
+        worker = next(each for each in self._workers if broker in each.brokers)
+        worker.fenced |= {str(each): "it was killed" for each in worker.brokers}
+        worker.process.kill()
+        worker.process.join()
 
     def _fork(self, brokers: list[BrokerId]) -> tuple[multiprocessing.process.BaseProcess, Pipe]:
         ours, theirs = self._context.Pipe()

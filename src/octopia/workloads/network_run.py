@@ -2,7 +2,7 @@
 
 All clients share this process, so delays are measured with one clock. The trace has the publications that brokers
 accepted and the deliveries to clients, as the audit needs them. It ends with the totals of messages and tables that the
-brokers report.
+brokers report. A broker may be killed in the middle of a run.
 """
 
 from __future__ import annotations
@@ -47,13 +47,26 @@ class Pace:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Outage:
+    """A broker that is killed for good once all publications due before ``at_ms`` have arrived.
+
+    The others are published when its neighbours have noticed, except those of its own clients.
+    """
+
+    broker: BrokerId
+    at_ms: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """The results of a run."""
+    """The results of a run; ``unsent`` publications had a publisher whose broker was killed, at ``killed_ms``."""
 
     publications: int
     deliveries: int
     seconds: float
     reports: dict[str, dict[str, Any]]
+    unsent: int = 0
+    killed_ms: float | None = None
 
 
 async def play_on_network(
@@ -62,30 +75,60 @@ async def play_on_network(
     writer: NetworkTrace,
     pace: Pace,
     on_progress: OnProgress,
+    outage: Outage | None = None,
+    kill: Callable[[BrokerId], None] | None = None,
 ) -> Played:
-    """Run a workload on brokers that listen at these addresses; return when everything has arrived."""
-    by_publisher: dict[str, list[Timed]] = {}
-    for each in workload.timed(pace.first or None):
-        by_publisher.setdefault(each.publisher, []).append(each)
+    """Run a workload on brokers that listen at these addresses; return when everything has arrived.
+
+    With an outage, ``kill`` kills its broker.
+    """
+    before, after, unsent = _split(workload, pace.first, outage)
+    killed_ms: float | None = None
     async with contextlib.AsyncExitStack() as stack:
         publishers = await _enter(stack, workload.advertisements, addresses, _advertise)
         await _enter(stack, workload.subscriptions, addresses, functools.partial(_subscribe, writer))
         hosts = {each.client: str(each.broker) for each in workload.advertisements}
         begin = writer.begin()
         reporting = asyncio.create_task(_report(writer, on_progress))
-        try:
+
+        async def publish(timed: Sequence[Timed], begin: float) -> None:
+            by_publisher: dict[str, list[Timed]] = {}
+            for each in timed:
+                by_publisher.setdefault(each.publisher, []).append(each)
             await asyncio.gather(
                 *(
-                    _publish(publishers[name], hosts[name], timed, writer, begin, pace.speed)
-                    for name, timed in by_publisher.items()
+                    _publish(publishers[name], hosts[name], own, writer, begin, pace.speed)
+                    for name, own in by_publisher.items()
                 )
             )
+
+        try:
+            await publish(before, begin)
             reports = await _quiescence(writer, addresses)
+            if outage is not None and kill is not None:
+                kill(outage.broker)
+                left = {broker: address for broker, address in addresses.items() if broker != outage.broker}
+                await _noticed(left, outage.broker)
+                killed_ms = (time.perf_counter() - begin) * 1000.0
+                await publish(after, time.perf_counter() - outage.at_ms / 1000.0 / pace.speed)
+                reports |= await _quiescence(writer, left)
         finally:
             reporting.cancel()
         on_progress(writer.publications, writer.deliveries)
         writer.finish(reports)
-        return Played(writer.publications, writer.deliveries, writer.last_s - begin, reports)
+        seconds = writer.last_s - begin
+        return Played(writer.publications, writer.deliveries, seconds, reports, unsent, killed_ms)
+
+
+def _split(workload: Workload, first: int, outage: Outage | None) -> tuple[list[Timed], list[Timed], int]:
+    """Return the publications before and after an outage, and the number of those that its broker should have had."""
+    timed = list(workload.timed(first or None))
+    if outage is None:
+        return timed, [], 0
+    dead = {each.client for each in workload.advertisements if each.broker == outage.broker}
+    before = [each for each in timed if each.at_ms < outage.at_ms]
+    after = [each for each in timed[len(before) :] if each.publisher not in dead]
+    return before, after, len(timed) - len(before) - len(after)
 
 
 class NetworkTrace:
@@ -204,13 +247,31 @@ async def _report(writer: NetworkTrace, on_progress: OnProgress) -> None:
         await asyncio.sleep(POLL_S)
 
 
+async def _reports(addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
+    reports = await asyncio.gather(*(ask(address, Command(Verb.REPORT)) for address in addresses.values()))
+    return {str(broker): report for broker, (report,) in zip(addresses, reports, strict=True)}
+
+
+async def _noticed(addresses: Mapping[BrokerId, Address], dead: BrokerId) -> None:
+    """Wait until no broker has a link to a dead one."""
+    while any(
+        link["up"] for report in (await _reports(addresses)).values() for peer, link in report["links"].items()
+        if peer == str(dead)
+    ):  # fmt: skip
+        await asyncio.sleep(POLL_S)
+
+
 async def _quiescence(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
-    """Wait until queues are empty and nothing arrives any more; return the reports of the brokers."""
+    """Wait until queues between these brokers are empty and nothing arrives any more; return their reports."""
     deadline = time.perf_counter() + PATIENCE_S
     while True:
-        reports = await asyncio.gather(*(ask(address, Command(Verb.REPORT)) for address in addresses.values()))
-        by_broker = {str(broker): report for broker, (report,) in zip(addresses, reports, strict=True)}
-        waiting = sum(link["queue"] for report in by_broker.values() for link in report["links"].values())
+        by_broker = await _reports(addresses)
+        waiting = sum(
+            link["queue"]
+            for report in by_broker.values()
+            for peer, link in report["links"].items()
+            if peer in by_broker
+        )
         now = time.perf_counter()
         if not waiting and now - writer.last_s > QUIET_S:
             return by_broker

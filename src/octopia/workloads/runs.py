@@ -25,7 +25,7 @@ import msgspec
 from octopia.broker import Detail
 from octopia.errors import InvalidFile, UsageError
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
-from octopia.settings import Algorithm, PathSelection, RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.arrow import absolute, read_json
@@ -48,7 +48,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     run_id: str = ""
-    algorithm: Algorithm = Algorithm.DYNAMIC
+    algorithm: Algorithm = PAPER_ROUTING.algorithm
     seed: int = 0
     profile: str = "unit"
     first: int = 0

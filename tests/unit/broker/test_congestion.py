@@ -24,10 +24,30 @@ LIMITS = CongestionLimits()
         (LinkLoad(0, copy_ms=200.0, idle_ms=4_999.0), True),
         (LinkLoad(0, copy_ms=200.0, idle_ms=5_000.0), False),
         (LinkLoad(0, copy_ms=50.0, idle_ms=0.0), False),
+        (LinkLoad(0, copy_ms=15.0, idle_ms=0.0, under_way_ms=50.0), False),
+        (LinkLoad(0, copy_ms=15.0, idle_ms=0.0, under_way_ms=50.1), True),
+        (LinkLoad(2, copy_ms=15.0, under_way_ms=20.0), False),
+        (LinkLoad(2, copy_ms=15.0, under_way_ms=20.1), True),
     ],
 )
 def test_verdicts(load: LinkLoad, congested: bool):
     assert is_congested(load, LIMITS) is congested
+
+
+@pytest.mark.parametrize(
+    ("load", "congested"),
+    [
+        (LinkLoad(1, copy_ms=60.0), False),
+        (LinkLoad(1, copy_ms=80.0), True),
+        (LinkLoad(0, copy_ms=60.0, idle_ms=0.0), False),
+        (LinkLoad(0, copy_ms=60.0, idle_ms=0.0, under_way_ms=120.0), False),
+        (LinkLoad(0, copy_ms=80.0, idle_ms=0.0, under_way_ms=120.0), True),
+        (LinkLoad(11, copy_ms=60.0), True),
+        (LinkLoad(11), True),
+    ],
+)
+def test_time_counts_only_against_a_link_that_is_slower_than_the_others(load: LinkLoad, congested: bool):
+    assert is_congested(load, LIMITS, usual_ms=40.0) is congested
 
 
 def test_a_verdict_is_held():
@@ -46,6 +66,7 @@ def test_work_is_counted_in_copies_until_a_pace_is_known():
     assert work_of(LinkLoad(20), 3.0) == 63
     assert work_of(LinkLoad(20, copy_ms=10.0), 3.0) == 210
     assert work_of(LinkLoad(0), 3.0) == 3
+    assert work_of(LinkLoad(1, copy_ms=10.0, under_way_ms=15.0), 3.0) == 35
 
 
 class TestPace:
@@ -106,6 +127,17 @@ class TestPace:
         assert pace.copy_ms(60.0) == 40.0
         assert pace.copy_ms(200.0) == 150.0
         assert pace.idle_ms(200.0) == 0.0
+
+    def test_copies_that_were_written_take_their_time_beyond_the_latency(self):
+        pace = Pace(50.0, 5_000.0)
+        pace.start(0.0)
+        assert pace.under_way_ms(10.0) == 0.0
+        pace.finish(20.0, is_acknowledgement=True)
+        pace.start(50.0, 4)
+        pace.finish(100.0, 2, is_acknowledgement=True)
+        pace.start(100.0, 5)
+        # 0 in the first window and 15 ms per copy in the second.
+        assert pace.under_way_ms(150.0) == 7 * 7.5 - 20.0
 
     def test_idle_time_runs_from_the_last_copy(self):
         pace = Pace(50.0, 5_000.0)
@@ -170,3 +202,41 @@ def test_a_link_that_is_fast_enough_is_used_fully():
     waits = waits_on_link([(0.0, 5.0)])
     assert max(waits) <= 60.0
     assert len(waits) > 30_000 / 5 * 0.9
+
+
+def delays_on_acknowledged_link(
+    copy_ms: float, latency_ms: float = 1.0, window: int = 57, every_ms: int = 10
+) -> list[float]:
+    """Return the delays of the copies that take a link which acknowledges them, and has buffers for a whole window."""
+    pace, delays = Pace(50.0, 5_000.0), []
+    queue: list[float] = []
+    acknowledgements_ms: list[float] = []
+    free_ms = 0.0
+    for tick in range(20_000):
+        now_ms = float(tick)
+        while acknowledgements_ms and now_ms >= acknowledgements_ms[0]:
+            acknowledgements_ms.pop(0)
+            pace.finish(now_ms, is_acknowledgement=True)
+        if tick % every_ms == 0:
+            known = pace.copy_ms(now_ms), pace.idle_ms(now_ms), pace.under_way_ms(now_ms)
+            if not is_congested(LinkLoad(len(queue), 0, 0, *known), LIMITS):
+                queue.append(now_ms)
+        while queue and len(acknowledgements_ms) < window:
+            pace.start(now_ms)
+            free_ms = max(free_ms, now_ms) + copy_ms
+            acknowledgements_ms.append(free_ms + latency_ms)
+            delays.append(free_ms + latency_ms - queue.pop(0))
+    return delays
+
+
+def test_buffers_below_the_broker_do_not_hide_a_slow_link():
+    """A window of 57 copies takes 1.7 seconds at 30 ms per copy."""
+    delays = delays_on_acknowledged_link(30.0)
+    assert max(delays) < 250.0
+    assert len(delays) > 20_000 / 30.0 * 0.9, "and the link is used"
+
+
+@pytest.mark.parametrize("latency_ms", [1.0, 60.0, 200.0])
+def test_a_distant_link_is_not_a_slow_one(latency_ms: float):
+    """Only copies that come before the first acknowledgement may find it congested."""
+    assert len(delays_on_acknowledged_link(1.0, latency_ms)) >= 2_000 - latency_ms / 10.0

@@ -314,13 +314,13 @@ class TestAdaptively:
         assert {link: len(messages) for link, messages in sent_by(broker, 1.0).items()} == {"c.3": 100}
         broker.receive(at("a.3"), self.batch(100, 100), 2.0)
         assert {link: len(messages) for link, messages in sent_by(broker, 2.0).items()} == {"c.3": 100}
-        assert broker.counters.rerouted == 0
+        assert broker.counters.detours == 0
 
     def test_copies_that_still_wait_when_the_next_ones_arrive_do(self):
         broker = self.relay()
         broker.receive(at("a.3"), self.batch(0, 100), 1.0)
         broker.receive(at("a.3"), self.batch(100, 10), 2.0)
-        assert broker.counters.rerouted == 10
+        assert broker.counters.detours == 10
         sent = sent_by(broker, 2.0)
         assert len(sent.pop("c.3")) == 100
         assert sum(isinstance(each, Publish) for messages in sent.values() for each in messages) == 10

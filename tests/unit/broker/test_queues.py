@@ -4,13 +4,13 @@ from octopia.broker import Verdict
 from octopia.broker.queues import LinkStatus, OutputQueue
 from octopia.protocol import ALL_CLASSES, CONTROL_ONLY, ClusterIndexVector
 from octopia.protocol.messages import CivSet, Publish, Version
-from octopia.settings import RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, RoutingSettings
 from support import publish
 
 
 def queue_with(*classes: int, tau: float = 10.0) -> OutputQueue:
     """A queue into which one publication of each class was put at time 0, numbered in that order."""
-    queue = OutputQueue(RoutingSettings(tau=tau))
+    queue = OutputQueue(RoutingSettings(Algorithm.DYNAMIC, tau))
     for number, traffic_class in enumerate(classes):
         message = publish("b.0", number, ClusterIndexVector((1 << traffic_class) - 1, 8), x=1)
         assert message.traffic_class == traffic_class
@@ -66,7 +66,7 @@ class TestLanes:
         assert len(queue) == 3
 
     def test_empty_means_neither_control_nor_data(self):
-        queue = OutputQueue(RoutingSettings())
+        queue = OutputQueue(PAPER_ROUTING)
         assert queue.is_empty
         queue.put_control(control(1))
         assert not queue.is_empty
@@ -91,7 +91,7 @@ class TestWindow:
         assert queue.status(50.0) == LinkStatus(2, 3, 1, congested=False)
 
     def test_windows_start_at_multiples_of_their_length(self):
-        queue = OutputQueue(RoutingSettings())
+        queue = OutputQueue(PAPER_ROUTING)
         queue.put_data(publish("b.0", 0, x=1), 0, 130.0)
         assert queue.status(149.9).entered == 0
         assert queue.status(150.0).entered == 1
@@ -126,7 +126,7 @@ class TestWindow:
 
     def test_dropping_from_an_empty_queue_is_an_error(self):
         with pytest.raises(IndexError):
-            OutputQueue(RoutingSettings()).drop_oldest()
+            OutputQueue(PAPER_ROUTING).drop_oldest()
 
 
 class TestEquation3:
@@ -161,7 +161,7 @@ class TestEquation3:
         assert not queue.congested(50.0)
 
     def test_control_messages_do_not_congest(self):
-        queue = OutputQueue(RoutingSettings(tau=0.5))
+        queue = OutputQueue(RoutingSettings(Algorithm.DYNAMIC, 0.5))
         for number in range(100):
             queue.put_control(control(number))
         assert not queue.congested(0.0)
@@ -171,7 +171,7 @@ class TestEquation3:
         queue = filled(20)
         queue.verdict = Verdict.FREE
         assert not queue.congested(0.0)
-        queue = OutputQueue(RoutingSettings())
+        queue = OutputQueue(PAPER_ROUTING)
         queue.verdict = Verdict.CONGESTED
         assert queue.congested(0.0)
         assert queue.status(0.0).congested

@@ -40,7 +40,8 @@ def test_the_last_lines_say_where_the_report_is_and_what_to_try_next(run: Callab
     result = run(outcome())
     assert result.exit_code == 0
     lines = "\n".join(result.stdout.splitlines())
-    assert "audit of dynamic routing: 0 missing, 0 unwanted, 0 duplicate of 1,000 deliveries" in lines
+    assert "audit of static routing: 60 cut off, 0 missing otherwise, 0 unwanted, 0 duplicate" in lines
+    assert "audit of adaptive routing: 0 cut off, 0 missing otherwise, 0 unwanted, 0 duplicate" in lines
     assert "next: octopia paper" in lines
     assert "Processors were short" not in lines
     assert (tmp_path / "out" / "report.html").exists()
@@ -54,12 +55,30 @@ def test_it_says_when_processors_were_short(run: Callable[..., Result]):
 def test_numbers_as_json(run: Callable[..., Result], tmp_path: Path):
     found = json.loads(run(outcome(), "--json").stdout)
     assert found["report"] == str(tmp_path / "out" / "report.html")
-    assert [each["deliveries"] for each in found["runs"]] == [1000, 1000]
+    assert found["killed"] == "b.1"
+    assert [each["algorithm"] for each in found["runs"]] == ["static", "dynamic", "adaptive"]
+    assert [each["killed_broker"]["owed"] for each in found["runs"]] == [600, 600, 600]
+    assert found["runs"][0]["slow_links"]["delivered"] == found["runs"][0]["slow_links"]["owed"] == 1000
 
 
 def test_faults_are_a_failure(run: Callable[..., Result]):
     with pytest.raises(JobFailed, match="the audit found faults"):
         run(outcome(FAULTY))
+    with pytest.raises(JobFailed, match="the audit found faults"):
+        run(outcome(lost_adaptively=1))
+
+
+def test_the_tables_tell_both_parts_of_the_story(run: Callable[..., Result]):
+    rows = [line.split("│")[1:-1] for line in run(outcome()).stdout.splitlines() if line.startswith("│")]
+    slow, later = rows[:3], rows[3:]
+    assert [[cell.strip() for cell in row][:3] for row in slow] == [
+        [name, "1,000", "1,000"] for name in ("static", "dynamic", "adaptive")
+    ]
+    assert [[cell.strip() for cell in row][:4] for row in later] == [
+        ["static", "600", "540", "90%"],
+        ["dynamic", "600", "550", "91.6%"],
+        ["adaptive", "600", "600", "100%"],
+    ]
 
 
 def test_without_matplotlib_it_says_what_to_install(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):

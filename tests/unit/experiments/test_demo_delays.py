@@ -28,17 +28,24 @@ def trace(tmp_path: Path, rows: list[tuple[str, float, float | None]]) -> Path:
     return file
 
 
-def test_delays_are_grouped_by_the_time_of_delivery(tmp_path: Path):
-    found = read_delays(trace(tmp_path, ROWS))
-    assert found.curve.times_s == [0.125, 0.375, 2.625]
-    assert found.curve.medians_s == pytest.approx([0.01, 0.02, 2.5])
-    assert found.curve.maxima_s == pytest.approx([0.04, 0.02, 2.5])
+def test_delays_are_grouped_by_the_time_of_publication(tmp_path: Path):
+    found = read_delays(trace(tmp_path, [*ROWS, ("deliver", 700.0, 690.0)]))
+    assert found.curve.times_s == [0.125, 0.625]
+    assert found.curve.means_s == pytest.approx([(2.5 + 0.01 + 0.04 + 0.01 + 0.02) / 5, 0.01])
 
 
 def test_only_deliveries_count(tmp_path: Path):
     found = read_delays(trace(tmp_path, ROWS))
-    assert (found.median_ms, found.max_ms) == (20.0, 2500.0)
-    assert found.median_ms < found.p99_ms < found.max_ms
+    assert (found.count, found.mean_ms, found.max_ms) == (5, 516.0, 2500.0)
+    assert found.mean_ms < found.p99_ms < found.max_ms
+
+
+def test_an_interval_of_publications(tmp_path: Path):
+    file = trace(tmp_path, ROWS)
+    assert (read_delays(file, before_ms=200.0).count, read_delays(file, from_ms=200.0).count) == (2, 3)
+    assert read_delays(file, from_ms=200.0).max_ms == 40.0
+    with pytest.raises(InvalidData, match="expected deliveries"):
+        read_delays(file, from_ms=1000.0)
 
 
 def test_a_trace_without_deliveries_is_refused(tmp_path: Path):

@@ -7,7 +7,7 @@ import pytest
 
 from octopia.errors import UsageError
 from octopia.experiments.demo.plan import DEMO, Plan
-from octopia.experiments.slow_links import overlay_text, slow_links
+from octopia.experiments.slow_links import inner_broker, overlay_text, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.files import load_overlay, overlay_from_text
 
@@ -50,4 +50,25 @@ def test_links_must_carry_at_most_half_of_the_burst():
 
 def test_there_must_be_a_burst():
     with pytest.raises(UsageError, match="with a burst"):
-        Plan(dataclasses.replace(DEMO.workload, burst=None), 10, 10, 1.0)
+        Plan(dataclasses.replace(DEMO.workload, burst=None), 10, 10, 1.0, 1000.0)
+
+
+def test_a_broker_is_killed_after_the_burst():
+    with pytest.raises(UsageError, match="an outage after the burst"):
+        dataclasses.replace(DEMO, outage_ms=4000.0)
+
+
+@pytest.mark.parametrize(
+    ("tree", "clusters", "host", "slow", "killed"),
+    [("path:3", 4, "b.3", "b.0", "b.1"), ("path:3", 2, "b.1", "b.0", "b.0"), ("path:4", 2, "c.0", "c.1", "b.0")],
+)
+def test_an_inner_broker_is_killed_that_has_no_slow_link_if_there_is_one(
+    tree: str, clusters: int, host: str, slow: str, killed: str
+):
+    links = [(BrokerId.parse(host), BrokerId.parse(slow))]
+    assert inner_broker(overlay_from_text(tree, clusters).scot, BrokerId.parse(host), links) == BrokerId.parse(killed)
+
+
+def test_without_inner_brokers_none_can_be_killed():
+    with pytest.raises(UsageError, match="an inner broker besides"):
+        inner_broker(overlay_from_text("path:2", 2).scot, BrokerId("a", 0), [])

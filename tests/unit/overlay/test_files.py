@@ -64,11 +64,18 @@ def test_the_smallest_documented_file(tmp_path: Path):
     assert overlay.routing == RoutingSettings()
 
 
+def test_the_default_of_a_network_is_adaptive_routing(tmp_path: Path):
+    assert RoutingSettings().algorithm is Algorithm.ADAPTIVE
+    assert overlay_from_text("path:3", 2).routing.algorithm is Algorithm.ADAPTIVE
+    assert load(tmp_path, BASE).routing.algorithm is Algorithm.ADAPTIVE
+    assert load(tmp_path, BASE + "[routing]\ntau = 5\n").routing == RoutingSettings(Algorithm.ADAPTIVE, 5.0)
+
+
 def test_the_documented_reference_to_a_file(tmp_path: Path):
     load(tmp_path, BASE)
     (tmp_path / "scenario.toml").write_text(documented()[2])
     scenario = read_toml(tmp_path / "scenario.toml")
-    overlay = read_overlay(scenario.table("overlay"), tmp_path)
+    overlay = read_overlay(scenario.table("overlay"), tmp_path, RoutingSettings())
     scenario.finish()
     assert len(overlay.scot.brokers) == 12
 
@@ -83,10 +90,10 @@ def test_a_scenario_may_hold_the_overlay_itself(tmp_path: Path):
         '[overlay]\ntree = "a-b"\nclusters = 2\n[overlay.brokers."a.1"]\nport = 9\n[overlay.routing]\ntau = 3\n'
     )
     scenario = read_toml(path)
-    overlay = read_overlay(scenario.table("overlay"), tmp_path)
+    overlay = read_overlay(scenario.table("overlay"), tmp_path, RoutingSettings())
     scenario.finish()
     assert overlay.addresses[broker("a.1")] == Address("127.0.0.1", 9)
-    assert overlay.routing.tau == 3.0
+    assert overlay.routing == RoutingSettings(tau=3.0)
 
 
 @pytest.mark.parametrize(
@@ -226,9 +233,11 @@ def test_errors(tmp_path: Path, text: str, kind: type[UsageError], message: str)
 
 def test_a_file_stands_alone(tmp_path: Path):
     with pytest.raises(InvalidFile, match='expected "file" to be the only key, got also "clusters"'):
-        read_overlay(Table({"clusters": 3, "file": "overlay.toml"}, "scenario.toml, [overlay]"), tmp_path)
+        read_overlay(
+            Table({"clusters": 3, "file": "overlay.toml"}, "scenario.toml, [overlay]"), tmp_path, RoutingSettings()
+        )
 
 
 def test_a_file_that_is_missing(tmp_path: Path):
     with pytest.raises(InvalidFile, match=r"expected a file at .*gone\.toml, got none"):
-        read_overlay(Table({"file": "gone.toml"}, "scenario.toml, [overlay]"), tmp_path)
+        read_overlay(Table({"file": "gone.toml"}, "scenario.toml, [overlay]"), tmp_path, RoutingSettings())

@@ -21,7 +21,8 @@ def test_rows_are_clusters_and_columns_regions():
 
 def test_summary_of_se():
     output = run("paper:se").output
-    assert "56 brokers (16 inner, 40 edge), 52 aLinks, 84 iLinks, tree diameter 5, at most 24 hops" in output
+    assert "56 brokers (16 inner, 40 edge), 52 aLinks, 84 iLinks, tree diameter 5\n" in output
+    assert "\nadaptive routing, at most 59 hops\n" in output
     assert all(len(line) <= 90 for line in output.splitlines())
 
 
@@ -38,6 +39,7 @@ def test_json_of_a_file(tmp_path: Path):
     assert shown["name"] == "pair"
     assert shown["counts"] == {"brokers": 4, "inner": 0, "edge": 4, "alinks": 2, "ilinks": 2}
     assert (shown["diameter"], shown["hop_bound"], shown["picture"]) == (1, 4, None)
+    assert shown["routing"] == {"algorithm": "adaptive", "hop_limit": 11}
     assert shown["alinks"] == [["a.0", "b.0"], ["a.1", "b.1"]]
     assert shown["brokers"][3] == {
         "broker": "b.1",

@@ -28,7 +28,7 @@ def test_a_dead_broker():
     ground = Ground("a-b, b-c", 4, "a.2 b.2 c.0 c.2")
     assert story(Scene(ground, dead="b.0"), "b.2", over_alink(at("a.2"), 0b0101)) == [
         "b.0 cannot be reached: a copy for its clients waits here, and other regions enter cluster 0",
-        "> c.2 over the aLink, with clusters 0, 2, since nothing else is congested",
+        "> c.2 over the aLink, with clusters 0, 2, since all links that it needs are free",
     ]
 
 

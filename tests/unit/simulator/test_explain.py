@@ -199,7 +199,7 @@ def test_an_adaptive_journey_around_a_congested_alink():
         "    > b.1 over the iLink, with clusters 1, 3 behind c, since it is the best way",
         "  at b.1, from b.3:",
         "    passes through: it does not enter cluster 1 here",
-        "    > c.1 over the aLink, with clusters 1, 3, wanted by T/0, since nothing else is congested",
+        "    > c.1 over the aLink, with clusters 1, 3, wanted by T/0, since all links that it needs are free",
         "  at c.1, from b.1:",
         "    for T/0 here",
         "    clusters still to be reached: 3 (bits 1000)",

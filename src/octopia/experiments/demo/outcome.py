@@ -1,4 +1,4 @@
-"""The outcome of the demo: a workload by Spark, played on real brokers under static and dynamic routing, and audited.
+"""The outcome of the demo: a workload by Spark, played on real brokers under each algorithm, and audited.
 
 The folder has ``workload`` (its tables and the truth), ``overlay.toml`` (with the slow links) and ``runs`` (the traces,
 as a sweep leaves them). Everything is made again each time.
@@ -15,20 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.audits import AuditRow, audit_rows
 from octopia.experiments.demo.delays import Delays, read_delays
+from octopia.experiments.demo.outage import Missing, sort_missing
 from octopia.experiments.demo.plan import Plan
 from octopia.experiments.network_runs import NetworkRun, play_on_brokers
-from octopia.experiments.slow_links import host_of_burst, overlay_text, slow_links
+from octopia.experiments.slow_links import host_of_burst, inner_broker, overlay_text, slow_alink_and_ilink
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE
+from octopia.workloads.arrow import read_table
+from octopia.workloads.network_run import Outage
 from octopia.workloads.runs import TRACES, RunSpec
 from octopia.workloads.workload import load_workload
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Workspace
 
-ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC)
+ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE)
 WORKLOAD = "workload"
 OVERLAY = "overlay.toml"
 RUNS = "runs"
@@ -36,26 +39,61 @@ RUNS = "runs"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """The results of the workload under one algorithm."""
+    """The results of the workload under one algorithm.
+
+    ``delays`` and ``later`` are the delays before and after the broker was killed, ``missing`` sorts the missing
+    deliveries of the audit.
+    """
 
     run: NetworkRun
     delays: Delays
+    later: Delays
     audit: AuditRow
+    missing: Missing
+
+    @property
+    def owed(self) -> int:
+        """The number of deliveries that live subscribers were owed before the broker was killed."""
+        return self.audit.owed - self.missing.gone - self.owed_later
+
+    @property
+    def owed_later(self) -> int:
+        """The number of deliveries that live subscribers were owed after the broker was killed."""
+        return self.later.count + self.missing.cut_off
+
+    @property
+    def share_later(self) -> float:
+        """The share of these that arrived."""
+        return self.later.count / self.owed_later
+
+    @property
+    def is_clean(self) -> bool:
+        """True if every delivery came once, and none is missing that the algorithm promises."""
+        return not (self.audit.unwanted or self.audit.duplicate or self.missing.faults(self.run.algorithm))
+
+    @property
+    def faults(self) -> str:
+        """The counts of all faults, and of the deliveries that were cut off, as text."""
+        missing, audit = self.missing, self.audit
+        return (
+            f"{missing.cut_off:,} cut off, {missing.unexplained:,} missing otherwise, {audit.unwanted:,} unwanted, "
+            f"{audit.duplicate:,} duplicate"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as plain data."""
-        run, delays, audit = self.run, self.delays, self.audit
+        run, delays, later, audit = self.run, self.delays, self.later, self.audit
         return {
             "algorithm": run.algorithm,
             "publications": run.publications,
             "deliveries": run.deliveries,
-            "delay_ms_median": round(delays.median_ms, 3),
-            "delay_ms_p99": round(delays.p99_ms, 3),
-            "delay_ms_max": round(delays.max_ms, 3),
+            "slow_links": {"owed": self.owed, "delivered": delays.count, **_delays_to_json(delays)},
+            "killed_broker": {"owed": self.owed_later, "delivered": later.count, **_delays_to_json(later)},
             "messages": {kind: count for kind, count in run.messages.items() if count},
             "audit": {
                 "owed": audit.owed,
                 "missing": audit.missing,
+                "missing_because": dataclasses.asdict(self.missing),
                 "unwanted": audit.unwanted,
                 "duplicate": audit.duplicate,
             },
@@ -64,13 +102,25 @@ class Side:
         }
 
 
+def _delays_to_json(delays: Delays) -> dict[str, float]:
+    return {
+        "delay_ms_mean": round(delays.mean_ms, 3),
+        "delay_ms_p99": round(delays.p99_ms, 3),
+        "delay_ms_max": round(delays.max_ms, 3),
+    }
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of the demo; ``steps`` are its steps with their durations in seconds."""
+    """The results of the demo; ``steps`` are its steps with their durations in seconds.
+
+    ``links`` are the slow aLink and the slow iLink; ``dead`` is the broker that was killed.
+    """
 
     plan: Plan
     host: BrokerId
-    links: tuple[Link, ...]
+    links: tuple[Link, Link]
+    dead: BrokerId
     matches: int
     sides: tuple[Side, ...]
     steps: tuple[tuple[str, float], ...]
@@ -78,7 +128,7 @@ class Outcome:
     @property
     def is_clean(self) -> bool:
         """True if no audit found a fault."""
-        return all(side.audit.is_clean for side in self.sides)
+        return all(side.is_clean for side in self.sides)
 
     @property
     def is_short(self) -> bool:
@@ -90,6 +140,7 @@ class Outcome:
         return {
             "host": str(self.host),
             "throttled": [{"between": [*map(str, link)], "rate": self.plan.link_rate} for link in self.links],
+            "killed": str(self.dead),
             "burst_per_s": self.plan.burst_rate,
             "matches": self.matches,
             "runs": [side.to_json() for side in self.sides],
@@ -98,7 +149,7 @@ class Outcome:
 
 
 def run_demo(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
-    """Make the workload and its truth, play it under both algorithms, and audit the deliveries."""
+    """Make the workload and its truth, play it under each algorithm, and audit the deliveries."""
     from octopia.pipeline.jobs import Market, find_truth, make_workload
 
     watch = _Watch()
@@ -112,28 +163,47 @@ def run_demo(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
 
 
 def compare_routing(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
-    """Play the workload in the demo's folder, which has its truth, under both algorithms, and audit both."""
+    """Play the workload in the demo's folder, which has its truth, under each algorithm, and audit all."""
     watch = _Watch()
     folder = str(out.absolute())
     load_workload.cache_clear()  # An earlier demo in this process may have left another workload there.
     host = host_of_burst(f"{folder}/{WORKLOAD}")
-    links = slow_links(plan.workload.scot(), host)
+    links = slow_alink_and_ilink(f"{folder}/{WORKLOAD}", host)
+    outage = Outage(inner_broker(plan.workload.scot(), host, links), plan.outage_ms)
     (out / OVERLAY).write_text(overlay_text("demo", plan.workload, links, plan.link_rate))
     # Earlier runs are worthless if the workload was made again.
     workspace.storage.remove(f"{folder}/{RUNS}")
     runs = []
     for algorithm in ALGORITHMS:
         with watch.step(f"{algorithm} routing"):
-            runs.append(_play(workspace, out, algorithm, plan.speed))
+            runs.append(_play(workspace, out, algorithm, plan.speed, outage))
     with watch.step("audit"):
         audits = _audit(workspace, folder)
-    sides = tuple(
-        Side(run, read_delays(_folder_of(out, run.run_id) / PARQUET_FILE), audits[run.run_id]) for run in runs
-    )
-    return Outcome(plan, host, links, max(side.audit.owed for side in sides), sides, tuple(watch.steps))
+        missing = _missing(folder, outage)
+    sides = tuple(_side(out, run, audits[run.run_id], missing.get(run.run_id, Missing())) for run in runs)
+    owed = max(side.audit.owed for side in sides)
+    return Outcome(plan, host, links, outage.broker, owed, sides, tuple(watch.steps))
 
 
-def _play(workspace: Workspace, out: Path, algorithm: Algorithm, speed: float) -> NetworkRun:
+def _side(out: Path, run: NetworkRun, audit: AuditRow, missing: Missing) -> Side:
+    assert run.killed_ms is not None
+    trace = _folder_of(out, run.run_id) / PARQUET_FILE
+    before, after = read_delays(trace, before_ms=run.killed_ms), read_delays(trace, from_ms=run.killed_ms)
+    return Side(run, before, after, audit, missing)
+
+
+def _missing(folder: str, outage: Outage) -> dict[str, Missing]:
+    """Return the missing deliveries of each run, by kind."""
+    workload = load_workload(f"{folder}/{WORKLOAD}")
+    published_before = sum(each.at_ms < outage.at_ms for each in workload.timed())
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for row in read_table(f"{folder}/{RUNS}/faults").to_pylist():
+        if row["fault"] == "missing":
+            pairs.setdefault(row["run_id"], []).append((row["publication"], row["subscription"]))
+    return {run: sort_missing(each, workload, outage.broker, published_before) for run, each in pairs.items()}
+
+
+def _play(workspace: Workspace, out: Path, algorithm: Algorithm, speed: float, outage: Outage) -> NetworkRun:
     spec = RunSpec(
         workload=str((out / WORKLOAD).absolute()),
         run_id=algorithm.value,
@@ -141,7 +211,7 @@ def _play(workspace: Workspace, out: Path, algorithm: Algorithm, speed: float) -
         overlay=str((out / OVERLAY).absolute()),
     )
     with workspace.stages.line(f"{algorithm} routing:") as tell:
-        run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell)
+        run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell, outage)
         tell(f"{run.deliveries:,} deliveries")
     return run
 

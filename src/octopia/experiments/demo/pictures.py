@@ -1,8 +1,9 @@
-"""The pictures of the demo: the overlay with its slow links, delays over time, and messages by kind."""
+"""The pictures of the demo: the overlay, delays over time, shares after the outage, and messages by kind."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Pictures:
 
     overlay: Picture
     delays: Picture
+    shares: Picture
     messages: Picture
 
 
@@ -32,7 +34,7 @@ def draw_pictures(outcome: Outcome, out: Path) -> Pictures:
     """Draw all pictures as PNG and SVG; their addresses are relative to the demo's folder."""
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
     with drawing():
-        return Pictures(_overlay(outcome, out), _delays(outcome, out), _messages(outcome, out))
+        return Pictures(_overlay(outcome, out), _delays(outcome, out), _shares(outcome, out), _messages(outcome, out))
 
 
 def _picture(name: str, title: str, note: str) -> Picture:
@@ -44,15 +46,15 @@ def _overlay(outcome: Outcome, out: Path) -> Picture:
     rate = f"{plan.link_rate:g}"
     callouts = Callouts(
         links=dict.fromkeys(outcome.links, f"{rate}/s"),
-        links_are=f"throttled to {rate} publications per second",
+        links_are=f"slow: {rate} publications per second",
         brokers=[outcome.host],
         brokers_are=f"{outcome.host} gets the burst: {plan.burst_rate:g} publications per second",
+        dead=[outcome.dead],
+        dead_are=f"{outcome.dead} is killed later",
     )
-    title = f"{len(scot.brokers)} brokers, {len(outcome.links)} throttled links"
-    fast = scot.clusters - 1 - len(outcome.links)
+    title = f"{len(scot.brokers)} brokers, two slow links"
     note = (
-        f"Columns are regions, rows are clusters. The burst is published at {outcome.host}, and all clusters want it. "
-        f"{fast} of its {scot.clusters - 1} iLinks stayed fast."
+        f"Columns are regions, rows are clusters. The burst is published at {outcome.host}, and all clusters want it."
     )
     picture = _picture("overlay", title, note)
     for file in (picture.png, picture.svg):
@@ -63,20 +65,45 @@ def _overlay(outcome: Outcome, out: Path) -> Picture:
 def _delays(outcome: Outcome, out: Path) -> Picture:
     picture = _picture(
         "delays",
-        "Delay of deliveries",
-        "By the time of delivery. Thick lines are the slowest delivery of each quarter of a second, thin lines the "
-        "median. The burst was published in the grey interval.",
+        "Mean delay of deliveries",
+        "The mean over all deliveries of the publications of each quarter of a second, before the broker is killed. "
+        "The burst was published in the grey interval.",
     )
-    figure, axes = frame("time since the start (s)", "delay, log scale")
+    figure, axes = frame("time of publication, since the start (s)", "mean delay, log scale")
     for side in outcome.sides:
         look, curve = LOOKS[side.run.algorithm], side.delays.curve
-        axes.plot(curve.times_s, curve.maxima_s, color=look.colour, label=_label(side), linewidth=2.2)
-        axes.plot(curve.times_s, curve.medians_s, color=look.colour, linewidth=0.8)
+        axes.plot(curve.times_s, curve.means_s, color=look.colour, label=_label(side), linewidth=2.2)
     axes.axvspan(*outcome.plan.burst_s, color=_SHADE, linewidth=0, label="the burst", zorder=0)
     axes.set_xlim(left=0)
     _scale_delays(axes)
     save(figure, axes, picture.title, out / picture.png, out / picture.svg)
     return picture
+
+
+def _shares(outcome: Outcome, out: Path) -> Picture:
+    picture = _picture(
+        "shares",
+        f"Delivered after {outcome.dead} was killed",
+        "The share of the deliveries that live subscribers were owed by live publishers.",
+    )
+    figure, axes = frame("delivered, % of what live subscribers were owed", "")
+    for place, side in enumerate(outcome.sides):
+        share = 100 * side.share_later
+        axes.barh(place, share, 0.6, color=LOOKS[side.run.algorithm].colour)
+        text = f"{in_percent(side.share_later)} ({side.later.count:,} of {side.owed_later:,})"
+        axes.annotate(text, (share, place), (6, 0), textcoords="offset points", ha="left", va="center", color=INK)
+    axes.set_yticks(range(len(outcome.sides)), [_label(side) for side in outcome.sides])
+    axes.grid(False, axis="y")
+    axes.set_xlim(0, 140)
+    axes.set_xticks(range(0, 101, 20))
+    axes.invert_yaxis()
+    save(figure, axes, picture.title, out / picture.png, out / picture.svg)
+    return picture
+
+
+def in_percent(share: float) -> str:
+    """Return a share as text, rounded down: only everything is 100%."""
+    return f"{math.floor(share * 1000) / 10:g}%"
 
 
 def _scale_delays(axes: Axes) -> None:
@@ -101,8 +128,9 @@ def _messages(outcome: Outcome, out: Path) -> Picture:
     picture = _picture(
         "messages",
         "Messages between brokers",
-        "Dynamic routing uses other links, and hardly more of them: a copy over a fast link carries the bits of the "
-        "clusters behind congested links. Subscriptions and advertisements are not affected.",
+        "In both parts. Dynamic routing uses other links, and hardly more of them: a copy over a fast link carries "
+        "what is for a congested one, too. Adaptive routing takes longer ways. Its brokers also tell each other which "
+        "links are slow or down (status), and which directions want a publication (civ set).",
     )
     sides = outcome.sides
     kinds = [kind for kind in sides[0].run.messages if any(side.run.messages.get(kind) for side in sides)]
