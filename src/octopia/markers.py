@@ -2,6 +2,8 @@
 
 Two brokers that differ only in marked fields have the same future. The search of all interleavings leaves marked fields
 out of the canonical form of a state. Every other field is part of it, including fields added later.
+
+Classes that are compiled have no annotations at run time; they list their markers in a dictionary ``MARKS`` instead.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ are merged while they wait, and all of them are taken out when the link goes dow
 
 While its link is down (D10), a queue counts as congested and as longer than any other. It takes no control messages,
 since the exchange at link up replaces them. It holds data up to a limit of bytes and time instead of its capacity.
+
+Plain Python that Cython compiles (``queues.pxd`` has the C types): every copy of a publication passes a queue.
 """
 
 from __future__ import annotations
@@ -17,14 +19,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-
-import msgspec
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace
 from octopia.broker.interface import LinkStatus, Verdict
 from octopia.ids import PublicationId
-from octopia.markers import Derived, Fixed, Timed
+from octopia.markers import Mark
 from octopia.protocol import ALL_CLASSES
 from octopia.protocol.duties import Duties, Lane
 from octopia.protocol.messages import Copy, NeighbourMessage
@@ -70,12 +71,17 @@ class Window:
         return True
 
 
-class _Entry(msgspec.Struct, array_like=True, gc=False):
-    order: int
-    message: Copy
-    entered_ms: float
-    size_bytes: int
-    duties: Duties | None = None
+class _Entry:
+    """A publication that waits."""
+
+    __slots__ = ("duties", "entered_ms", "message", "order", "size_bytes")
+
+    def __init__(self, order: int, message: Copy, entered_ms: float, size_bytes: int, duties: Duties | None):
+        self.order = order
+        self.message = message
+        self.entered_ms = entered_ms
+        self.size_bytes = size_bytes
+        self.duties = duties
 
 
 class _Lane:
@@ -113,14 +119,16 @@ class OutputQueue:
         "window",
     )
 
-    _tau: Fixed[float]
-    _by_time: Fixed[bool]
-    _capacity: Fixed[int]
-    _capacity_bytes: Fixed[int]
-    _rerouted: Derived[dict[PublicationId, list[_Entry]]]
-    window: Timed[Window]
-    pace: Timed[Pace]
-    hold: Timed[Hold]
+    MARKS: ClassVar[Mapping[str, Mark]] = {
+        "_by_time": Mark.FIXED,
+        "_capacity": Mark.FIXED,
+        "_capacity_bytes": Mark.FIXED,
+        "_rerouted": Mark.DERIVED,
+        "_tau": Mark.FIXED,
+        "hold": Mark.TIMED,
+        "pace": Mark.TIMED,
+        "window": Mark.TIMED,
+    }
 
     def __init__(self, routing: RoutingSettings, capacity: int = 0, capacity_bytes: int = 0):
         tau, window_ms = routing.tau, routing.window_ms
@@ -133,7 +141,7 @@ class OutputQueue:
         self._next_order = 0
         self._size = 0
         self.down_since_ms: float | None = None
-        self._rerouted = {}
+        self._rerouted: dict[PublicationId, list[_Entry]] = {}
         self.window = Window(window_ms)
         self.pace = Pace(window_ms, routing.probe_ms)
         self.hold = Hold(CongestionLimits(tau, routing.wait_ms, routing.hold_ms, routing.probe_ms))
@@ -317,8 +325,8 @@ class OutputQueue:
         """Return the waiting messages in the order in which they would be taken."""
         return [*self._control, *(entry.message for entry in sorted(self._entries(), key=lambda each: each.order))]
 
-    def _entries(self) -> Iterator[_Entry]:
-        return (entry for lane in self._lanes.values() for entry in lane.entries)
+    def _entries(self) -> Iterable[_Entry]:
+        return [entry for lane in self._lanes.values() for entry in lane.entries]
 
     def _remove_oldest(self, lane: _Lane) -> Copy:
         entry = lane.entries.popleft()

@@ -81,7 +81,8 @@ def marks_of(kind: type) -> Mapping[str, Mark]:
     known = _marks.get(kind)
     if known is None:
         hints = get_type_hints(kind, include_extras=True)
-        known = _marks[kind] = {name: hint.__metadata__[0] for name, hint in hints.items() if _is_marked(hint)}
+        annotated = {name: hint.__metadata__[0] for name, hint in hints.items() if _is_marked(hint)}
+        known = _marks[kind] = {**annotated, **getattr(kind, "MARKS", {})}
     return known
 
 
