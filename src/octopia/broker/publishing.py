@@ -69,8 +69,8 @@ def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoi
 def _route_from_broker(
     state: State, view: View, sender: BrokerId, publication: Publish, match: Match
 ) -> list[Outgoing]:
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
+    if match.numbers:
+        deliver_to(state, publication, state.prt.named(match.numbers))
     elif not match.links and state.kind_of(sender) is LinkKind.ILINK:
         state.counters.false_positives += 1  # D6
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
@@ -101,8 +101,8 @@ def _adapt(
     """Deliver a publication if it enters this cluster, and make the copies that adaptive routing asks for."""
     decision = route_adaptively(arrival, adapting.interested(state, match.links), view)
     if decision.delivers and isinstance(source, BrokerId):
-        if match.local:
-            deliver_to(state, publication, state.prt.named(match.local))
+        if match.numbers:
+            deliver_to(state, publication, state.prt.named(match.numbers))
         elif not match.links and source.cluster != state.cluster:
             state.counters.false_positives += 1  # D6
     if state.settings.detail is _ALL:
@@ -127,8 +127,8 @@ def _route_from_client(
     ordered = any(entry.ordered for entry in advertisements)
     publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms, ordered=ordered)
     state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
+    if match.numbers:
+        deliver_to(state, publication, state.prt.named(match.numbers))
     if not ordered and state.is_adaptive:
         arrival = published(state.cluster, audience_of(state, advertisements))
         return _adapt(state, adapting.View(state), publisher, publication, arrival, match, advertisements)
@@ -227,7 +227,7 @@ def _story(
         source,
         tuple(entry.id for entry in advertisements),
         wanted.alinks,
-        tuple(sorted(state.prt.named(match.local))),
+        tuple(sorted(state.prt.named(match.numbers))),
         wanted.targets,
         views,
         decision,

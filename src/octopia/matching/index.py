@@ -9,7 +9,6 @@ scan does.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
@@ -20,8 +19,9 @@ from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
-from octopia.matching.interface import Match, MatcherFactory, direction_of
+from octopia.matching.interface import MatcherFactory, direction_of
 from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
+from octopia.matching.matched import Match, Matcher
 from octopia.matching.numbering import Numbering
 from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
@@ -32,9 +32,6 @@ IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 
 FEW = 8 if IS_COMPILED else 48
 """With at most this many entries every entry is read, which takes no memory and is faster in plain Python."""
-
-MOST_LINK_SETS = 4096
-"""The number of sets of links that are cached as tuples."""
 
 _ALL = 1 << 62
 
@@ -65,12 +62,11 @@ class IndexSubscriptions:
     __slots__ = (
         "_entries",
         "_groups",
-        "_link_sets",
+        "_matcher",
         "_members",
         "_names",
         "_numbering",
         "_places",
-        "_probe",
         "_repeats",
         "_sources",
         "_store",
@@ -85,9 +81,8 @@ class IndexSubscriptions:
         self._places: dict[int, _Places] = {}
         self._groups: dict[BrokerId, int] = {}
         self._members = [0]
-        self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
         self._repeats = 0
-        self._probe = probes.Probe()
+        self._matcher = Matcher(self._store.blocks, self._store.column_list)
         self._sources = NOWHERE
         self._place_all()
 
@@ -121,7 +116,12 @@ class IndexSubscriptions:
             self._expect_groups()
         add = self._store.add
         self._places[number] = _Places(tuple([add(group, number, each) for each in filters]))
-        self._repeats += len(filters) > 1
+        self._count_repeats(len(filters) > 1)
+
+    def _count_repeats(self, more: int) -> None:
+        """Count the subscriptions with several filters, whose numbers may be found more than once."""
+        self._repeats += more
+        self._matcher.has_repeats = self._repeats > 0
 
     def _group(self, link: Peer) -> int:
         if not isinstance(link, BrokerId):
@@ -133,8 +133,7 @@ class IndexSubscriptions:
         return group
 
     def _expect_groups(self) -> None:
-        self._probe.expect_groups(len(self._members), sum(map(bool, self._members[1:])))
-        self._link_sets.clear()
+        self._matcher.expect_groups([None, *self._groups], sum(map(bool, self._members[1:])))
         regions = [link.region for link, group in self._groups.items() if self._members[group]]
         self._sources = Directions(self._members[LOCAL] > 0, tuple(sorted(regions)))
 
@@ -151,7 +150,7 @@ class IndexSubscriptions:
         for place in places:
             self._store.remove(place)
         self._store.odd.pop(entry.number, None)
-        self._repeats -= len(places) > 1
+        self._count_repeats(-(len(places) > 1))
         group = self._group(entry.link)
         self._members[group] -= 1
         if not self._members[group]:
@@ -159,25 +158,19 @@ class IndexSubscriptions:
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that match ``publication``."""
-        return self.match_many((publication,))[0]
+        if not self._places:
+            return self._scan(publication, self._entries)
+        match = self._matcher.match(publication)
+        return self._completed(match, publication) if self._matcher.probe.is_doubtful and self._store.odd else match
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return the ``match`` of each publication."""
         if not self._places:
             return [self._scan(each, self._entries) for each in publications]
-        probe, columns, blocks, link_sets = self._probe, self._store.column_list, self._store.blocks, self._link_sets
-        matched = []
-        for publication in publications:
-            attributes = publication.attributes
-            hits = probes.match(probe, columns, attributes if type(attributes) is dict else dict(attributes), blocks)
-            links = link_sets.get(hits)
-            if links is None:
-                links = self._link_set(hits)
-            found = probe.numbers()
-            if self._repeats:
-                found = array("q", dict.fromkeys(found))
-            match = Match(links, found)
-            matched.append(self._completed(match, publication) if probe.is_doubtful and self._store.odd else match)
+        doubtful: list[int] = []
+        matched = self._matcher.match_many(list(publications), doubtful)
+        for index in doubtful if self._store.odd else ():
+            matched[index] = self._completed(matched[index], publications[index])
         return matched
 
     def _completed(self, match: Match, publication: Publication) -> Match:
@@ -185,13 +178,6 @@ class IndexSubscriptions:
         odd = self._scan(publication, self._odd)
         links = dict.fromkeys((*match.links, *odd.links))
         return Match(tuple(sorted(links)), tuple(dict.fromkeys((*match.local, *odd.local))))
-
-    def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
-        """Return the links whose groups have a match, sorted."""
-        if len(self._link_sets) >= MOST_LINK_SETS:
-            self._link_sets.clear()
-        self._link_sets[hits] = links = tuple(sorted(link for link, group in self._groups.items() if hits[group]))
-        return links
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
         """Return the subscriptions that intersect ``advertisement``, sorted by id."""
@@ -239,7 +225,7 @@ class IndexSubscriptions:
         is_plain_all = bool(self._places) and _are_plain(advertisement)
         for offer in advertisement.filters if is_plain_all else ():
             is_exact = self._probe_offer(offer)
-            sure, unsure = _collect(self._store, self._probe, enough, is_exact=is_exact)
+            sure, unsure = _collect(self._store, self._matcher.probe, enough, is_exact=is_exact)
             for number in sure:
                 yield self._names[number]
             for number, interest in unsure:
@@ -254,8 +240,8 @@ class IndexSubscriptions:
 
         Return whether the probe describes the offer fully.
         """
-        probe, value_sets = self._probe, question_of(offer).value_sets
-        probe.clear({}, len(self._store.column_list))
+        probe, value_sets = self._matcher.probe, question_of(offer).value_sets
+        probe.clear(len(self._store.column_list))
         is_exact = True
         for column in self._store.column_list:
             values = value_sets.get(column.name)
@@ -351,7 +337,7 @@ class IndexAdvertisements:
         Return whether the probe describes the interest fully, or None if no advertisement declares all attributes.
         """
         probe, value_sets = self._probe, question_of(interest).value_sets
-        probe.clear({}, 2 * len(value_sets))
+        probe.clear(2 * len(value_sets))
         is_exact = True
         for name, values in value_sets.items():
             column = self._store.columns.get(name)
