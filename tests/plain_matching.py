@@ -19,7 +19,7 @@ from plain_modules import plain_module
 
 PACKAGE = "octopia.matching"
 ENCODED = "octopia.content.encoded"
-COMPILED = ("strings", "names", "blocks", "probes", "matched")
+COMPILED = ("strings", "names", "blocks", "probes", "matched", "offers")
 
 
 class _Sources(importlib.abc.MetaPathFinder):
@@ -45,7 +45,8 @@ def plain_matching(*, reads_bytes: bool = False) -> Iterator[MatcherFactory]:
     sys.modules[ENCODED] = octopia.content.encoded = plain_module(ENCODED)  # type: ignore[attr-defined]
     try:
         plain = importlib.import_module(PACKAGE)
-        sys.modules[f"{PACKAGE}.probes"].READS_BYTES = reads_bytes  # type: ignore[attr-defined]
+        for name in ("probes", "offers"):
+            sys.modules[f"{PACKAGE}.{name}"].READS_BYTES = reads_bytes  # type: ignore[attr-defined]
         for name in COMPILED:
             assert sys.modules[f"{PACKAGE}.{name}"].__file__.endswith(".py")
         yield plain.INDEX

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
+from octopia.content import Disjunction, Filter, Publication, intersects, matches
 from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
@@ -23,6 +23,7 @@ from octopia.matching.interface import MatcherFactory, direction_of
 from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
 from octopia.matching.matched import Match, Matcher
 from octopia.matching.numbering import Numbering
+from octopia.matching.offers import Offers
 from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
 from octopia.protocol.directions import NOWHERE, Directions
@@ -255,7 +256,7 @@ class IndexSubscriptions:
 class IndexAdvertisements:
     """Advertisements in an index, and also by link, since each publisher has few."""
 
-    __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_places", "_probe", "_store")
+    __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_offers", "_places", "_probe", "_store")
 
     def __init__(self, entries: dict[AdvertisementId, _Entry] | None = None, numbering: Numbering | None = None):
         """Create an index of entries that already have their numbers; empty by default."""
@@ -267,6 +268,7 @@ class IndexAdvertisements:
         self._by_link: dict[Peer, dict[AdvertisementId, Disjunction]] = {}
         for advertisement, entry in self._entries.items():
             self._by_link.setdefault(entry.link, {})[advertisement] = entry.content
+        self._offers: dict[Peer, Offers] = {}
         self._probe = probes.Probe()
         self._place_all()
 
@@ -281,6 +283,7 @@ class IndexAdvertisements:
         entry = _Entry(offer, link, self._numbering.take(advertisement))
         self._entries[advertisement] = entry
         self._by_link.setdefault(link, {})[advertisement] = offer
+        self._offers.pop(link, None)
         if self._places:
             self._place(entry)
         else:
@@ -301,6 +304,7 @@ class IndexAdvertisements:
         entry = self._entries.pop(advertisement)
         self._numbering.give_back(entry.number)
         self._store.odd.pop(entry.number, None)
+        self._offers.pop(entry.link, None)
         del self._by_link[entry.link][advertisement]
         if not self._by_link[entry.link]:
             del self._by_link[entry.link]
@@ -325,11 +329,13 @@ class IndexAdvertisements:
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
         """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
-        own = self._by_link.get(link)
-        if own is None:
-            return []
-        found = [each for each, offer in own.items() if conforms(offer, publication)]
-        return sorted(found) if len(found) > 1 else found
+        offers = self._offers.get(link)
+        if offers is None:
+            own = self._by_link.get(link)
+            if own is None:
+                return []
+            offers = self._offers[link] = Offers(own)
+        return offers.conforming(publication)
 
     def _probe_interest(self, interest: Filter) -> bool | None:
         """Ask for advertisements that declare all required attributes, with values that may satisfy the interest.
