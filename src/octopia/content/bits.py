@@ -60,8 +60,8 @@ def lowest_bit(word: int) -> int:
     return (word & -word).bit_length() - 1
 
 
-def prefetch(words: array[int], at: int) -> None:
-    """Have the processor load a word that will be read soon."""
+def prefetch(numbers: array[float], at: int) -> None:
+    """Have the CPU load a number that will be read soon."""
 
 
 def longs(kept: array[int]) -> array[int]:

@@ -80,7 +80,7 @@ cdef extern from * nogil:
         return memcmp(one + at, other + start, (size_t)length) == 0;
     }
 
-    #define octopia_prefetch(words, at) __builtin_prefetch((words) + (at))
+    #define octopia_prefetch(numbers, at) __builtin_prefetch((numbers) + (at))
     #endif
     """
     unsigned long long hash_of "octopia_hash"(const unsigned char *data, long long at, long long length, long long end)
@@ -92,7 +92,7 @@ cdef extern from * nogil:
     bint same "octopia_same"(const unsigned char *one, long long at, const unsigned char *other, long long start,
                              long long length)
     long long lowest_bit "__builtin_ctzll"(unsigned long long word)
-    void prefetch "octopia_prefetch"(const unsigned long long *words, long long at)
+    void prefetch "octopia_prefetch"(const double *numbers, long long at)
 
 
 cdef inline long long *longs(array.array kept) noexcept:

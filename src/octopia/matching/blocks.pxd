@@ -35,10 +35,12 @@ cdef object EXISTS
 cdef class Boundaries:
     cdef object kept
     cdef double *values
+    cdef object kept_pivots
+    cdef double *pivots
     cdef readonly long long count
     cdef readonly long long version
 
-    @cython.locals(found="long long", step="long long")
+    @cython.locals(found="long long", index="long long", at="long long")
     cpdef long long segment(self, double value)
 
 

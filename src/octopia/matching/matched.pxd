@@ -41,6 +41,6 @@ cdef class Matcher:
     cpdef list match_many(self, list publications, list doubtful)
     @cython.locals(found=Match)
     cpdef Match match(self, Publication publication)
-    @cython.locals(slot="unsigned long long", found=Match)
+    @cython.locals(slot="long long", found=Match)
     cdef Match links_only(self)
     cdef Match make_links(self)

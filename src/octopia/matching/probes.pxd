@@ -31,6 +31,7 @@ cdef double POSITIVE
 cdef long long LOCAL
 cdef unsigned long long MASK
 cdef unsigned long long ONE
+cdef unsigned long long TOP
 cdef long long UNKNOWN_TEXT
 cdef long long FALSE
 cdef long long TRUE
@@ -126,7 +127,9 @@ cdef bint is_wanted(Block block, Probe probe, long long start) noexcept
 @cython.locals(owner="long long")
 cdef long long try_link(Block block, Probe probe, unsigned long long word, long long word_index) except -1
 
-@cython.locals(words="unsigned long long *", unsure="unsigned long long *", links="long long", index="long long")
+@cython.locals(words="unsigned long long *", unsure="unsigned long long *", links="long long", index="long long",
+               owners="const long long *", numbers="const long long *", found="long long *", count="long long",
+               word="unsigned long long", first="long long")
 cdef long long search_all(Block block, Probe probe) except -1
 
 @cython.locals(rows="const unsigned long long *", live="const unsigned long long *", words="unsigned long long *",
@@ -134,7 +137,7 @@ cdef long long search_all(Block block, Probe probe) except -1
                fourth="long long")
 cdef void narrow(Block block, Probe probe, long long start, long long span) noexcept
 
-@cython.locals(rows="const unsigned long long *", verified="const unsigned long long *", unsure="unsigned long long *",
+@cython.locals(rows="const unsigned long long *", words="const unsigned long long *", word="unsigned long long", verified="const unsigned long long *", unsure="unsigned long long *",
                index="long long", offset="long long", at="long long", second="long long", third="long long",
                fourth="long long")
 cdef void mark_unsure(Block block, Probe probe) noexcept
@@ -142,15 +145,15 @@ cdef void mark_unsure(Block block, Probe probe) noexcept
 @cython.locals(unsure="unsigned long long", index="long long")
 cdef unsigned long long unsure_bits(Block block, Probe probe, long long word_index) noexcept
 
-@cython.locals(lowest="unsigned long long", count="long long", first="long long", found="long long *",
-               numbers="const long long *")
-cdef int gather(Block block, Probe probe, unsigned long long word, unsigned long long unsure,
-                long long word_index) except -1
+@cython.locals(wrong="unsigned long long", lowest="unsigned long long")
+cdef unsigned long long mismatches(Block block, Probe probe, unsigned long long unsure,
+                                   long long word_index) except? 0xFFFFFFFFFFFFFFFF
 
 @cython.locals(unsure="unsigned long long", lowest="unsigned long long")
 cdef bint some_match(Block block, Probe probe, unsigned long long word, long long word_index) except -1
 
-@cython.locals(slot="long long", index="long long", at="long long", first="long long")
+@cython.locals(slot="long long", index="long long", at="long long", first="long long", bounds="const double *",
+               is_outside=bint)
 cdef bint is_match(Block block, Probe probe, unsigned long long bit, long long word_index) except -1
 
 @cython.locals(block=Block, words="unsigned long long *", start="long long", offset="long long",

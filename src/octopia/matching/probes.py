@@ -48,6 +48,7 @@ LOCAL = layout.LOCAL
 
 MASK = 0xFFFFFFFFFFFFFFFF
 ONE = 1
+TOP = 1 << 63
 NEGATIVE = float("-inf")
 POSITIVE = float("inf")
 
@@ -358,17 +359,39 @@ def try_link(block: Block, probe: Probe, word: int, word_index: int) -> int:
 
 def search_all(block: Block, probe: Probe) -> int:
     """Check all candidates of a block, store the numbers of local ones, and return the number of links as above."""
+    if probe.found_count + 64 * block.words > probe.room:
+        probe.make_room(2 * (probe.found_count + 64 * block.words))
     links = 0
     words = probe.words
     unsure = probe.unsure
+    owners = block.owners
+    numbers = block.numbers
+    found = probe.found
+    count = probe.found_count
     narrow(block, probe, 0, block.words)
     mark_unsure(block, probe)
     for index in range(block.words):
-        if words[index]:
-            if block.owners[index] == LOCAL:
-                gather(block, probe, words[index], unsure[index], index)
-            else:
-                links += try_link(block, probe, words[index], index)
+        word = words[index]
+        if not word:
+            continue
+        if owners[index] != LOCAL:
+            links += try_link(block, probe, word, index)
+            continue
+        if unsure[index]:
+            word ^= mismatches(block, probe, unsure[index], index)
+        # Two numbers are stored at once, and the second only counts if there is one: a branch less to predict.
+        first = index << 6
+        found[count] = numbers[first + bits.lowest_bit(word | TOP)]
+        count += word != 0
+        word &= word - ONE
+        found[count] = numbers[first + bits.lowest_bit(word | TOP)]
+        count += word != 0
+        word &= word - ONE
+        while word:
+            found[count] = numbers[first + bits.lowest_bit(word)]
+            count += 1
+            word &= word - ONE
+    probe.found_count = count
     return links
 
 
@@ -408,8 +431,9 @@ def narrow(block: Block, probe: Probe, start: int, span: int) -> None:
 
 
 def mark_unsure(block: Block, probe: Probe) -> None:
-    """Find the slots of a block that must be checked exactly: an interval ends in a segment of the question."""
+    """Find the candidates of a block that must be checked exactly: an interval ends in a segment of the question."""
     rows = block.rows
+    words = probe.words
     unsure = probe.unsure
     verified = block.verified
     for offset in range(block.words):
@@ -428,6 +452,27 @@ def mark_unsure(block: Block, probe: Probe) -> None:
         for offset in range(block.words):
             unsure[offset] |= rows[at + offset]
         index += 1
+    for offset in range(block.words):
+        unsure[offset] &= words[offset]
+    # The intervals of these candidates are read soon; the CPU waits for all of them at once.
+    for offset in range(block.words):
+        word = unsure[offset]
+        while word:
+            at = 2 * block.interval_limit * ((offset << 6) + bits.lowest_bit(word))
+            bits.prefetch(block.bounds, at)
+            bits.prefetch(block.bounds, at + 8)
+            word &= word - ONE
+
+
+def mismatches(block: Block, probe: Probe, unsure: int, word_index: int) -> int:
+    """Return those of the candidates in a word that do not match."""
+    wrong = 0
+    while unsure:
+        lowest = unsure & -unsure
+        unsure ^= lowest
+        if not is_match(block, probe, lowest, word_index):
+            wrong |= lowest
+    return wrong
 
 
 def unsure_bits(block: Block, probe: Probe, word_index: int) -> int:
@@ -436,27 +481,6 @@ def unsure_bits(block: Block, probe: Probe, word_index: int) -> int:
     for index in range(probe.end_count):
         unsure |= block.rows[probe.ends[index] + word_index]
     return unsure
-
-
-def gather(block: Block, probe: Probe, word: int, unsure: int, word_index: int) -> None:
-    """Store the numbers of the candidates in a word that match."""
-    if probe.found_count + 64 > probe.room:
-        probe.make_room(2 * probe.room)
-    unsure &= word
-    while unsure:
-        lowest = unsure & -unsure
-        unsure ^= lowest
-        if not is_match(block, probe, lowest, word_index):
-            word ^= lowest
-    found = probe.found
-    numbers = block.numbers
-    first = word_index << 6
-    count = probe.found_count
-    while word:
-        found[count] = numbers[first + bits.lowest_bit(word)]
-        count += 1
-        word &= word - ONE
-    probe.found_count = count
 
 
 def some_match(block: Block, probe: Probe, word: int, word_index: int) -> bool:
@@ -476,10 +500,13 @@ def is_match(block: Block, probe: Probe, bit: int, word_index: int) -> bool:
     """Check a candidate exactly: its intervals, and its filter if it must be verified."""
     slot = (word_index << 6) + bits.lowest_bit(bit)
     first = 2 * block.interval_limit * slot
+    bounds = block.bounds
+    is_outside = False
     for index in range(probe.end_count):
         at = first + probe.end_intervals[index]
-        if block.bounds[at] > probe.points[index] or block.bounds[at + 1] < probe.points[index]:
-            return False
+        is_outside |= (bounds[at] > probe.points[index]) | (bounds[at + 1] < probe.points[index])
+    if is_outside:
+        return False
     if probe.is_doubtful:
         return fits(block, probe, first) and block.filters[slot].matches(probe.publication.attributes)
     return not block.verified[word_index] & bit or block.filters[slot].matches(probe.publication.attributes)
