@@ -34,6 +34,9 @@ IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 FEW = 8 if IS_COMPILED else 48
 """With at most this many entries every entry is read, which takes no memory and is faster in plain Python."""
 
+PATIENCE = 64 if IS_COMPILED else 1 << 62
+"""The number of publications for which few subscriptions are read one by one; an index pays for itself after that."""
+
 _ALL = 1 << 62
 
 _GROWING = (64, 4096, _ALL)
@@ -68,6 +71,7 @@ class IndexSubscriptions:
         "_names",
         "_numbering",
         "_places",
+        "_read",
         "_repeats",
         "_sources",
         "_store",
@@ -82,6 +86,7 @@ class IndexSubscriptions:
         self._places: dict[int, _Places] = {}
         self._groups: dict[BrokerId, int] = {}
         self._members = [0]
+        self._read = 0
         self._repeats = 0
         self._matcher = Matcher(self._store.blocks, self._store.column_list)
         self._sources = NOWHERE
@@ -104,8 +109,8 @@ class IndexSubscriptions:
         return number
 
     def _place_all(self) -> None:
-        """Start to use rows if there are more than a few entries."""
-        if len(self._entries) > FEW:
+        """Start to use rows if there are more than a few entries, or if they have been read often."""
+        if len(self._entries) > FEW or self._read > PATIENCE:
             for each in self._entries.values():
                 self._place(each)
 
@@ -159,20 +164,27 @@ class IndexSubscriptions:
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that match ``publication``."""
-        if not self._places:
+        if not self._places and not self._start_rows(1):
             return self._scan(publication, self._entries)
         match = self._matcher.match(publication)
         return self._completed(match, publication) if self._matcher.probe.is_doubtful and self._store.odd else match
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return the ``match`` of each publication."""
-        if not self._places:
+        if not self._places and not self._start_rows(len(publications)):
             return [self._scan(each, self._entries) for each in publications]
         doubtful: list[int] = []
         matched = self._matcher.match_many(list(publications), doubtful)
         for index in doubtful if self._store.odd else ():
             matched[index] = self._completed(matched[index], publications[index])
         return matched
+
+    def _start_rows(self, publications: int) -> bool:
+        """Count publications that entries are read for, and return whether rows are used from now on."""
+        self._read += publications
+        if self._read > PATIENCE:
+            self._place_all()
+        return bool(self._places)
 
     def _completed(self, match: Match, publication: Publication) -> Match:
         """Add the subscriptions to a match that have to be evaluated one by one."""

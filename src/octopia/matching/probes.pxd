@@ -152,11 +152,10 @@ cdef unsigned long long mismatches(Block block, Probe probe, unsigned long long 
 @cython.locals(unsure="unsigned long long", lowest="unsigned long long")
 cdef bint some_match(Block block, Probe probe, unsigned long long word, long long word_index) except -1
 
-@cython.locals(slot="long long", index="long long", at="long long", first="long long", bounds="const double *",
-               is_outside=bint)
+@cython.locals(slot="long long", index="long long", at="long long", first="long long", bounds="const double *")
 cdef bint is_match(Block block, Probe probe, unsigned long long bit, long long word_index) except -1
 
-@cython.locals(block=Block, words="unsigned long long *", start="long long", offset="long long",
+@cython.locals(block=Block, words="unsigned long long *", chunk="long long", start="long long", offset="long long",
                word="unsigned long long", blurred="unsigned long long", loose="unsigned long long", lowest="unsigned long long", slot="long long")
 cpdef collect(Probe probe, list blocks, list sure, list unsure, bint is_exact, long long enough)
 

@@ -328,12 +328,14 @@ def match(probe: Probe, columns: list[Column], names: Names, publication: Public
 def search_links(block: Block, probe: Probe) -> int:
     """Check the candidates of a block without local slots; return the number of links that got their first match."""
     links = 0
-    for start in range(0, block.words, CHUNK):
+    start = 0
+    while start < block.words:  # Cython would make Python numbers of a range with a step.
         if is_wanted(block, probe, start):
             narrow(block, probe, start, CHUNK)
             for offset in range(CHUNK):
                 if probe.words[offset]:
                     links += try_link(block, probe, probe.words[offset], start + offset)
+        start += CHUNK
     return links
 
 
@@ -461,6 +463,7 @@ def mark_unsure(block: Block, probe: Probe) -> None:
             at = 2 * block.interval_limit * ((offset << 6) + bits.lowest_bit(word))
             bits.prefetch(block.bounds, at)
             bits.prefetch(block.bounds, at + 8)
+            bits.prefetch(block.bounds, at + 2 * block.interval_limit - 1)
             word &= word - ONE
 
 
@@ -501,12 +504,10 @@ def is_match(block: Block, probe: Probe, bit: int, word_index: int) -> bool:
     slot = (word_index << 6) + bits.lowest_bit(bit)
     first = 2 * block.interval_limit * slot
     bounds = block.bounds
-    is_outside = False
     for index in range(probe.end_count):
         at = first + probe.end_intervals[index]
-        is_outside |= (bounds[at] > probe.points[index]) | (bounds[at + 1] < probe.points[index])
-    if is_outside:
-        return False
+        if bounds[at] > probe.points[index] or bounds[at + 1] < probe.points[index]:
+            return False
     if probe.is_doubtful:
         return fits(block, probe, first) and block.filters[slot].matches(probe.publication.attributes)
     return not block.verified[word_index] & bit or block.filters[slot].matches(probe.publication.attributes)
@@ -522,7 +523,8 @@ def collect(probe: Probe, blocks: list[Block], sure: list[Any], unsure: list[Any
     for block in blocks:
         if not resolve(block, probe):
             continue
-        for start in range(0, block.words, CHUNK):
+        for chunk in range(block.words // CHUNK):
+            start = chunk * CHUNK
             narrow(block, probe, start, CHUNK)
             for offset in range(CHUNK):
                 word = words[offset]
