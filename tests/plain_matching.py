@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import octopia.content
 import octopia.matching
 from octopia.matching import MatcherFactory
+from plain_modules import plain_module
 
 PACKAGE = "octopia.matching"
-COMPILED = ("strings", "blocks", "probes")
+ENCODED = "octopia.content.encoded"
+COMPILED = ("strings", "names", "blocks", "probes", "matched", "offers")
 
 
 class _Sources(importlib.abc.MetaPathFinder):
@@ -32,15 +35,18 @@ class _Sources(importlib.abc.MetaPathFinder):
 
 
 @contextlib.contextmanager
-def plain_matching() -> Iterator[MatcherFactory]:
-    """Yield the index as plain Python, next to the installed one."""
-    installed = {name: module for name, module in sys.modules.items() if name.startswith(PACKAGE)}
+def plain_matching(*, reads_bytes: bool = False) -> Iterator[MatcherFactory]:
+    """Yield the index as plain Python, next to the installed one; it ``reads_bytes`` only for tests."""
+    installed = {name: module for name, module in sys.modules.items() if name.startswith((PACKAGE, ENCODED))}
     finder = _Sources()
     for name in installed:
         del sys.modules[name]
     sys.meta_path.insert(0, finder)
+    sys.modules[ENCODED] = octopia.content.encoded = plain_module(ENCODED)  # type: ignore[attr-defined]
     try:
         plain = importlib.import_module(PACKAGE)
+        for name in ("probes", "offers"):
+            sys.modules[f"{PACKAGE}.{name}"].READS_BYTES = reads_bytes  # type: ignore[attr-defined]
         for name in COMPILED:
             assert sys.modules[f"{PACKAGE}.{name}"].__file__.endswith(".py")
         yield plain.INDEX
@@ -50,6 +56,7 @@ def plain_matching() -> Iterator[MatcherFactory]:
             del sys.modules[name]
         sys.modules.update(installed)
         octopia.matching = installed[PACKAGE]  # type: ignore[assignment]
+        octopia.content.encoded = installed[ENCODED]  # type: ignore[attr-defined]
 
 
 def module_of(matchers: MatcherFactory) -> ModuleType:

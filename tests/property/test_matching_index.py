@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from content_strategies import disjunctions, publications
 from hypothesis import settings
@@ -23,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value
+from octopia.content.publications import scanned
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import INDEX, SCAN, Match, MatcherFactory
 from octopia.protocol.directions import Directions
@@ -75,10 +77,14 @@ class IndexAndScan(RuleBasedStateMachine):
 
     @rule(several=st.lists(publications(), min_size=1, max_size=4), link=st.sampled_from(LINKS))
     def publish(self, several: list[Publication], link: Peer) -> None:
-        assert list(map(told, self.index.match_many(several))) == list(map(told, self.scan.match_many(several)))
+        expected = list(map(told, self.scan.match_many(several)))
+        assert list(map(told, self.index.match_many(several))) == expected
+        assert list(map(told, self.index.match_many(list(map(as_received, several))))) == expected
         for each in several:
             assert told(self.index.match(each)) == told(self.scan.match(each))
-            assert self.index_offers.conforming(each, link) == self.scan_offers.conforming(each, link)
+            conforming = self.scan_offers.conforming(each, link)
+            assert self.index_offers.conforming(each, link) == conforming
+            assert self.index_offers.conforming(as_received(each), link) == conforming
 
     @rule(content=disjunctions())
     def relate(self, content: Disjunction) -> None:
@@ -116,18 +122,38 @@ def test_the_plain_kernel_answers_as_the_scan_does() -> None:
         run_state_machine_as_test(PlainIndexAndScan, settings=settings(max_examples=60, stateful_step_count=40))
 
 
+def test_the_plain_kernel_reads_bytes_as_the_compiled_one_does() -> None:
+    with plain_matching(reads_bytes=True) as plain:
+
+        class PlainIndexOfBytes(IndexAndScan):
+            matchers = plain
+            pickle = None
+
+        run_state_machine_as_test(PlainIndexOfBytes, settings=settings(max_examples=60, stateful_step_count=40))
+
+
+def as_received(publication: Publication) -> Publication:
+    """Return a publication as a broker receives it: as bytes."""
+    encoded = msgspec.msgpack.encode(dict(publication.attributes))
+    received = scanned(encoded, publication.payload)
+    if received is None:
+        received = Publication.trusted(dict(publication.attributes), publication.payload)
+        received.encoded_attributes = encoded
+    return received
+
+
 def told(match: Match) -> tuple[tuple[BrokerId, ...], list[int]]:
     """Return a match without the order of local subscriptions."""
     return match.links, sorted(match.local)
 
 
-@pytest.fixture(params=["as installed", "as plain Python"])
+@pytest.fixture(params=["as installed", "as plain Python", "as plain Python that reads bytes"])
 def matchers(request: pytest.FixtureRequest) -> Iterator[MatcherFactory]:
     """The installed index, and its uncompiled source."""
     if request.param == "as installed":
         yield INDEX
     else:
-        with plain_matching() as plain:
+        with plain_matching(reads_bytes=request.param.endswith("bytes")) as plain:
             yield plain
 
 
@@ -152,6 +178,7 @@ def test_many_filters_and_moving_boundaries(matchers: MatcherFactory, seed: int)
         if number % 25 == 0:
             publication = Publication({name: _value(chance) for name in "abc" if chance.random() < 0.9} or {"a": 1})
             assert told(indexed.match(publication)) == told(scan.match(publication))
+            assert told(indexed.match(as_received(publication))) == told(scan.match(publication))
     offer = Disjunction((_filter(chance),))
     assert indexed.intersecting(offer) == scan.intersecting(offer)
 
@@ -177,6 +204,7 @@ def test_churn_of_strings_and_ranges_over_several_blocks(seed: int) -> None:
         if number % 50 == 0:
             publication = Publication({"a": _value(chance), "b": text, "c": _value(chance)})
             assert told(indexed.match(publication)) == told(scan.match(publication))
+            assert told(indexed.match(as_received(publication))) == told(scan.match(publication))
     offer = Disjunction((Filter((Predicate("a", Operator.GT, 10.0), Predicate("b", Operator.EXISTS))),))
     assert indexed.intersecting(offer) == scan.intersecting(offer)
     for gone in live:
@@ -197,6 +225,7 @@ def test_bounds_are_exact_to_the_last_integer(
     for value in (*WIDE, 2**53 + 2, 2**62, 2**62 + 2, 0, -1):
         publication = Publication({"a": value})
         assert told(indexed.match(publication)) == told(scan.match(publication)), value
+        assert told(indexed.match(as_received(publication))) == told(scan.match(publication)), value
 
 
 def _filter(chance: random.Random) -> Filter:

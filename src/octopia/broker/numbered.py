@@ -6,8 +6,7 @@ and cached. Values made from that tuple can be cached too, by its identity.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 MOST_KEPT = 4096
@@ -36,15 +35,14 @@ class Numbered(Generic[V]):
         del self._values[number]
         self._known.clear()
 
-    def all(self, numbers: Sequence[int]) -> tuple[V, ...]:
-        """Return the values of the numbers; equal numbers mostly give the same tuple object."""
-        key = numbers.tobytes() if type(numbers) is array else array("q", numbers).tobytes()
-        known = self._known.get(key)
+    def all(self, numbers: bytes) -> tuple[V, ...]:
+        """Return the values of numbers of 64 bits; equal numbers mostly give the same tuple object."""
+        known = self._known.get(numbers)
         if known is None:
-            known = tuple(map(self._values.__getitem__, numbers))
+            known = tuple(map(self._values.__getitem__, memoryview(numbers).cast("q")))
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()
-            self._known[key] = known
+            self._known[numbers] = known
         return known
 
 

@@ -108,8 +108,8 @@ def _route_at_host(
 
 def _deliver_from_broker(state: State, sender: BrokerId, publication: Publish, match: Match) -> None:
     """Deliver a publication that enters this cluster to local subscribers."""
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
+    if match.numbers:
+        deliver_to(state, publication, state.prt.named(match.numbers))
     elif not match.links and sender.cluster != state.cluster:
         state.counters.false_positives += 1  # D6
 
@@ -127,8 +127,8 @@ def _admit(
     ordered = any(entry.ordered for entry in advertisements)
     publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms, ordered=ordered)
     state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
-    if match.local:
-        deliver_to(state, publication, state.prt.named(match.local))
+    if match.numbers:
+        deliver_to(state, publication, state.prt.named(match.numbers))
     return publication, advertisements
 
 
@@ -272,7 +272,7 @@ def _story(
         source,
         tuple(entry.id for entry in advertisements),
         wanted.alinks,
-        tuple(sorted(state.prt.named(match.local))),
+        tuple(sorted(state.prt.named(match.numbers))),
         wanted.targets,
         views,
         decision,

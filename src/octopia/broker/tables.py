@@ -10,7 +10,7 @@ A table stores the entries of the paper; the matcher behind it answers questions
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -171,8 +171,8 @@ class Prt:
         self._numbered.remove(self._matcher.remove(subscription))
         return self._entries.pop(subscription)
 
-    def named(self, numbers: Sequence[int]) -> tuple[SubscriptionId, ...]:
-        """Return the subscriptions of the numbers in a match; equal numbers mostly give the same tuple object."""
+    def named(self, numbers: bytes) -> tuple[SubscriptionId, ...]:
+        """Return the subscriptions of ``Match.numbers``; equal numbers mostly give the same tuple object."""
         return self._numbered.all(numbers)
 
     def match_many(self, publications: list[Publication]) -> list[Match]:

@@ -6,6 +6,7 @@ These are their plain versions. A compiled module uses those of ``machine.pxd`` 
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import Any
 
 _double = struct.Struct(">d").unpack_from
@@ -57,3 +58,27 @@ def same(one: bytes, at: int, other: Any, start: int, length: int) -> bool:
 def lowest_bit(word: int) -> int:
     """Return the position of the lowest set bit of a word that is not zero."""
     return (word & -word).bit_length() - 1
+
+
+def prefetch(numbers: array[float], at: int) -> None:
+    """Have the CPU load a number that will be read soon."""
+
+
+def longs(kept: array[int]) -> array[int]:
+    """Return the signed words of an array; a C pointer, so the array must be kept, and never resized."""
+    return kept
+
+
+def words(kept: array[int]) -> array[int]:
+    """Return the unsigned words of an array, as ``longs`` does."""
+    return kept
+
+
+def doubles(kept: array[float]) -> array[float]:
+    """Return the doubles of an array, as ``longs`` does."""
+    return kept
+
+
+def longs_to_bytes(numbers: array[int], count: int) -> bytes:
+    """Return the first numbers as bytes."""
+    return numbers[:count].tobytes()

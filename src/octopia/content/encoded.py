@@ -36,6 +36,7 @@ INT64 = 0xD3
 STR8 = 0xD9
 STR16 = 0xDA
 MAP16 = 0xDE
+NEGATIVE_FIXINT = 0xE0
 
 ONE = 1
 
@@ -50,34 +51,18 @@ def check(encoded: bytes) -> int:
 
 def check_span(data: bytes, start: int, end: int) -> int:
     """Return the ``check`` of the bytes between two offsets."""
-    if end - start < 1:
+    count = entries(data, start, end)
+    if count < 1 or count > MOST_ATTRIBUTES:
         return UNKNOWN
-    count = data[start] - FIXMAP
-    at = start + 1
-    if count == MAP16 - FIXMAP and end - start >= 3:
-        count = bits.big(data, at, 2)
-        at += 2
-        if count > MOST_ATTRIBUTES:
-            return UNKNOWN
-    elif count > 15:
-        return UNKNOWN
-    if count < 1:
-        return UNKNOWN
+    at = first_entry(data, start)
     size = 0
     names = 0
     for index in range(count):
         # The name: ASCII, and not one of those before. Few names share a bit of the set ``names``.
-        if at >= end:
+        length = name_length(data, at, end)
+        if length < 1 or length > LONGEST_NAME:
             return UNKNOWN
-        length = data[at] - FIXSTR
-        at += 1
-        if length == STR8 - FIXSTR and at < end:
-            length = data[at]
-            at += 1
-        elif length > 31:
-            return UNKNOWN
-        if length < 1 or length > LONGEST_NAME or end - at < length:
-            return UNKNOWN
+        at = string_start(data, at)
         if not bits.is_ascii(data, at, length, end):
             return UNKNOWN
         hashed = bits.hash_of(data, at, length, end)
@@ -91,37 +76,42 @@ def check_span(data: bytes, start: int, end: int) -> int:
         # The value.
         if at >= end:
             return UNKNOWN
-        tag = data[at]
-        if tag == FLOAT64:
-            if end - at < 9:
-                return UNKNOWN
-            number = bits.double_at(data, at + 1)
-            if number != number:
-                return UNKNOWN
-            at += 9
-            size += NUMBER_BYTES
-        elif is_string(tag):
+        if is_string(data[at]):
             length = string_length(data, at, end)
-            at = string_start(tag, at)
-            if length < 0 or end - at < length:
-                return UNKNOWN
-            if bits.is_ascii(data, at, length, end):
-                if length > LONGEST_STRING:
-                    return UNKNOWN
-                size += length
-            else:
-                points = count_points(data, at, length)
-                if points < 0 or points > LONGEST_STRING:
-                    return UNKNOWN
-                size += points
-            at += length
-        else:
-            length = number_bytes(data, at, end)
             if length < 0:
                 return UNKNOWN
-            at += length
+            at = string_start(data, at)
+            points = length if bits.is_ascii(data, at, length, end) else count_points(data, at, length)
+            if points < 0 or points > LONGEST_STRING:
+                return UNKNOWN
+            size += points
+        else:
+            length = number_bytes(data, at, end)
+            if length < 0 or is_wrong(data, at):
+                return UNKNOWN
             size += NUMBER_BYTES
+        at += length
     return size if at == end else UNKNOWN
+
+
+def entries(data: bytes, start: int, end: int) -> int:
+    """Return the number of entries of the map at an offset, or ``UNKNOWN`` if it is none."""
+    if end - start < 3:
+        return UNKNOWN
+    tag = data[start]
+    if tag == MAP16:
+        return bits.big(data, start + 1, 2)
+    return tag - FIXMAP if FIXMAP <= tag < FIXMAP + 16 else UNKNOWN
+
+
+def first_entry(data: bytes, start: int) -> int:
+    """Return the offset of the first entry of the map at an offset."""
+    return start + 3 if data[start] == MAP16 else start + 1
+
+
+def name_length(data: bytes, at: int, end: int) -> int:
+    """Return the number of bytes of the name at an offset, or ``UNKNOWN`` if there is none."""
+    return string_length(data, at, end) if at < end and is_string(data[at]) else UNKNOWN
 
 
 def is_seen(hashed: int, count: int) -> bool:
@@ -141,34 +131,65 @@ def string_length(data: bytes, at: int, end: int) -> int:
     """Return the number of bytes of the string at an offset, or ``UNKNOWN`` if the data ends before."""
     tag = data[at]
     if tag == STR8:
-        return data[at + 1] if end - at >= 2 else UNKNOWN
-    if tag == STR16:
-        return bits.big(data, at + 1, 2) if end - at >= 3 else UNKNOWN
-    return tag - FIXSTR
+        length = data[at + 1] if end - at >= 2 else end
+    elif tag == STR16:
+        length = bits.big(data, at + 1, 2) if end - at >= 3 else end
+    else:
+        length = tag - FIXSTR
+    return length if length <= end - string_start(data, at) else UNKNOWN
 
 
-def string_start(tag: int, at: int) -> int:
-    """Return the offset of the first character of a string whose first byte is at an offset."""
+def string_start(data: bytes, at: int) -> int:
+    """Return the offset of the first character of the string at an offset."""
+    tag = data[at]
     return at + 1 + (tag == STR8) + 2 * (tag == STR16)
 
 
 def number_bytes(data: bytes, at: int, end: int) -> int:
-    """Return the number of bytes of the integer, boolean or single at an offset, or ``UNKNOWN``."""
+    """Return the number of bytes of the number or boolean at an offset, or ``UNKNOWN`` if there is none."""
     tag = data[at]
-    if tag < FIXMAP or tag >= 0xE0 or tag in (FALSE, TRUE):
-        return 1
-    if UINT8 <= tag <= UINT64:
+    if tag == FLOAT64:
+        length = 9
+    elif tag < FIXMAP or tag >= NEGATIVE_FIXINT or tag in (FALSE, TRUE):
+        length = 1
+    elif UINT8 <= tag <= UINT64:
         length = 1 + (1 << (tag - UINT8))
-        if end - at < length or (tag == UINT64 and data[at + 1] >= 0x80):
-            return UNKNOWN
-        return length
-    if INT8 <= tag <= INT64:
+    elif INT8 <= tag <= INT64:
         length = 1 + (1 << (tag - INT8))
-        return length if end - at >= length else UNKNOWN
-    if tag == FLOAT32 and end - at >= 5:
+    elif tag == FLOAT32:
+        length = 5
+    else:
+        return UNKNOWN
+    return length if length <= end - at else UNKNOWN
+
+
+def is_wrong(data: bytes, at: int) -> bool:
+    """Return whether the number at an offset is NaN, or an integer that is not signed in 64 bits."""
+    tag = data[at]
+    if tag == FLOAT64:
+        number = bits.double_at(data, at + 1)
+        return number != number
+    if tag == FLOAT32:
         number = bits.single_at(data, at + 1)
-        return 5 if number == number else UNKNOWN
-    return UNKNOWN
+        return number != number
+    return tag == UINT64 and data[at + 1] >= 0x80
+
+
+def integer_at(data: bytes, at: int) -> int:
+    """Return the integer at an offset, which must be right."""
+    tag = data[at]
+    if tag < FIXMAP:
+        return tag
+    if tag >= NEGATIVE_FIXINT:
+        return tag - 256
+    if tag <= UINT64:
+        return bits.big(data, at + 1, 1 << (tag - UINT8))
+    width = 1 << (tag - INT8)
+    # The first byte has the sign.
+    number = data[at + 1] - (256 if data[at + 1] >= 0x80 else 0)
+    for index in range(2, width + 1):
+        number = number * 256 + data[at + index]
+    return number
 
 
 def count_points(data: bytes, at: int, length: int) -> int:

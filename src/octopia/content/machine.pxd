@@ -1,6 +1,8 @@
 # C counterparts of bits.py, for modules that are compiled; see there for explanations.
 #
 # Modules write ``from octopia.content import bits``, and their .pxd ``from octopia.content cimport machine as bits``.
+from cpython cimport array
+
 cdef extern from * nogil:
     """
     #ifndef OCTOPIA_BITS
@@ -77,6 +79,8 @@ cdef extern from * nogil:
                                    long long length) {
         return memcmp(one + at, other + start, (size_t)length) == 0;
     }
+
+    #define octopia_prefetch(numbers, at) __builtin_prefetch((numbers) + (at))
     #endif
     """
     unsigned long long hash_of "octopia_hash"(const unsigned char *data, long long at, long long length, long long end)
@@ -88,3 +92,20 @@ cdef extern from * nogil:
     bint same "octopia_same"(const unsigned char *one, long long at, const unsigned char *other, long long start,
                              long long length)
     long long lowest_bit "__builtin_ctzll"(unsigned long long word)
+    void prefetch "octopia_prefetch"(const double *numbers, long long at)
+
+
+cdef inline long long *longs(array.array kept) noexcept:
+    return kept.data.as_longlongs
+
+
+cdef inline unsigned long long *words(array.array kept) noexcept:
+    return kept.data.as_ulonglongs
+
+
+cdef inline double *doubles(array.array kept) noexcept:
+    return kept.data.as_doubles
+
+
+cdef inline bytes longs_to_bytes(const long long *numbers, long long count):
+    return (<const char *>numbers)[:8 * count]

@@ -6,7 +6,8 @@ which is slow and obviously right. ``INDEX`` gives the same answers from bitmaps
 """
 
 from octopia.matching.index import INDEX, IS_COMPILED, IndexAdvertisements, IndexSubscriptions
-from octopia.matching.interface import Advertisements, Match, MatcherFactory, Subscriptions
+from octopia.matching.interface import Advertisements, MatcherFactory, Subscriptions
+from octopia.matching.matched import Match
 from octopia.matching.scan import SCAN, ScanAdvertisements, ScanSubscriptions
 
 __all__ = [

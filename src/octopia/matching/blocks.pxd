@@ -1,6 +1,7 @@
 # C types for blocks.py; see there for explanations. Everything declared here is defined there.
 cimport cython
 
+from octopia.content cimport machine as bits
 from octopia.matching.strings cimport Strings, Texts, longer
 
 cdef long long PADDING
@@ -32,11 +33,14 @@ cdef object EXISTS
 
 @cython.final
 cdef class Boundaries:
-    cdef double[::1] values
+    cdef object kept
+    cdef double *values
+    cdef object kept_pivots
+    cdef double *pivots
     cdef readonly long long count
     cdef readonly long long version
 
-    @cython.locals(found="long long", step="long long")
+    @cython.locals(found="long long", index="long long", at="long long")
     cpdef long long segment(self, double value)
 
 
@@ -63,37 +67,39 @@ cdef class Column:
 cdef class Block:
     cdef readonly long long words
     cdef long long stride
-    cdef unsigned long long[::1] live
-    cdef unsigned long long[::1] verified
-    cdef unsigned long long[::1] blurred
-    cdef long long[::1] owners
+    cdef dict kept
+    cdef unsigned long long *live
+    cdef unsigned long long *verified
+    cdef unsigned long long *blurred
+    cdef long long *owners
     cdef long long local_words
-    cdef unsigned long long[::1] rows
+    cdef unsigned long long *rows
     cdef long long row_count
     cdef long long row_limit
     cdef dict spare_rows
     cdef long long column_limit
-    cdef long long[::1] bases
-    cdef long long[::1] positions
-    cdef long long[::1] used
-    cdef long long[::1] versions
+    cdef long long *bases
+    cdef long long *positions
+    cdef long long *used
+    cdef long long *versions
     cdef long long interval_count
     cdef long long interval_limit
-    cdef double[::1] bounds
+    cdef double *bounds
     cdef readonly list boundaries
     cdef long long next_column
     cdef Boundaries next_boundaries
     cdef long long next_base
     cdef long long next_word
     cdef readonly list strings
-    cdef long long[::1] numbers
+    cdef long long *numbers
     cdef readonly list filters
 
+    cpdef keep(self, str name, kept)
     cpdef own(self, long long word, long long group)
     cpdef long long owner(self, long long word)
     @cython.locals(keep="unsigned long long", row="long long", slot="long long", at="long long", index="long long")
     cpdef sweep(self, long long word)
-    @cython.locals(first="long long")
+    @cython.locals(first="long long", rows="unsigned long long *")
     cpdef long long add_rows(self, long long count)
     @cython.locals(index="long long")
     cpdef give_up_rows(self, long long first, long long count)
@@ -101,7 +107,7 @@ cdef class Block:
     cpdef bint has_column(self, long long column)
     @cython.locals(more="long long")
     cpdef add_column(self, long long column, Boundaries boundaries)
-    @cython.locals(slot="long long", index="long long")
+    @cython.locals(slot="long long", index="long long", bounds="double *")
     cpdef widen_bounds(self, long long limit)
     @cython.locals(last="long long", slot="long long", at="long long", low=double, high=double)
     cpdef bint rebuild(self, long long column, Boundaries boundaries, long long words)
@@ -123,9 +129,9 @@ cdef class Block:
 cpdef long long rows_of(Boundaries boundaries)
 
 @cython.locals(index="long long")
-cdef copy_words(unsigned long long[::1] source, unsigned long long[::1] target, long long count)
+cdef void copy_words(const unsigned long long *source, unsigned long long *target, long long count) noexcept
 
-@cython.locals(first="long long", last="long long", bit="unsigned long long", rows="unsigned long long[::1]",
+@cython.locals(first="long long", last="long long", bit="unsigned long long", rows="unsigned long long *",
                at="long long", segment="long long", step="long long")
 cdef place_interval(Block block, long long base, Boundaries boundaries, long long slot, double low, double high)
 

@@ -26,7 +26,7 @@ from array import array
 from math import nextafter
 from typing import Any
 
-from octopia.content import Operator
+from octopia.content import Operator, bits
 from octopia.matching import layout
 from octopia.matching.strings import Strings, Texts, longer
 
@@ -69,18 +69,25 @@ class Boundaries:
     """The boundaries between an attribute's segments: segment i holds the numbers in [boundary i - 1, boundary i)."""
 
     def __init__(self, values: list[float], version: int):
-        self.values = array("d", values + [POSITIVE] * (MOST_SEGMENTS - len(values)))
+        self.kept = array("d", values + [POSITIVE] * (MOST_SEGMENTS - len(values)))
+        self.values = bits.doubles(self.kept)
+        self.kept_pivots = self.kept[15::16]
+        self.pivots = bits.doubles(self.kept_pivots)
         self.count = len(values)
         self.version = version
 
     def segment(self, value: float) -> int:
         """Return the segment of a number: the number of boundaries that are less than or equal to it."""
-        # Eight steps without a branch, since a CPU could not predict their directions.
+        # Two rounds of sixteen comparisons without a branch, which a CPU could not predict.
+        if not self.count:
+            return 0
         found = 0
-        step = MOST_SEGMENTS >> 1
-        while step:
-            found += step * (self.values[found + step - 1] <= value)
-            step >>= 1
+        for index in range(15):
+            found += self.pivots[index] <= value
+        found *= 16
+        at = found
+        for index in range(16):
+            found += self.values[at + index] <= value
         return found if found < self.count else self.count
 
 
@@ -144,31 +151,37 @@ class Block:
         self.words = words
         # A few words more than needed, so that rows do not all compete for the same lines of the CPU cache.
         self.stride = words + PADDING
-        self.live = array("Q", bytes(8 * words))
-        self.verified = array("Q", bytes(8 * words))
-        self.blurred = array("Q", bytes(8 * words))
-        self.owners = array("q", [-1] * words)
+        self.kept: dict[str, Any] = {}
+        self.live = bits.words(self.keep("live", array("Q", bytes(8 * words))))
+        self.verified = bits.words(self.keep("verified", array("Q", bytes(8 * words))))
+        self.blurred = bits.words(self.keep("blurred", array("Q", bytes(8 * words))))
+        self.owners = bits.longs(self.keep("owners", array("q", [-1] * words)))
         self.local_words = 0
-        self.rows = array("Q", [0]) * (self.stride * rows)
+        self.rows = bits.words(self.keep("rows", array("Q", [0]) * (self.stride * rows)))
         self.row_count = 0
         self.row_limit = rows
         self.spare_rows: dict[int, list[int]] = {}
         self.column_limit = 0
-        self.bases = array("q", [-1])
-        self.positions = array("q", [-1])
-        self.used = array("q", [0])
-        self.versions = array("q", [-1])
+        self.bases = bits.longs(self.keep("bases", array("q", [-1])))
+        self.positions = bits.longs(self.keep("positions", array("q", [-1])))
+        self.used = bits.longs(self.keep("used", array("q", [0])))
+        self.versions = bits.longs(self.keep("versions", array("q", [-1])))
         self.interval_count = 0
         self.interval_limit = intervals
-        self.bounds = array("d", [NEGATIVE, POSITIVE]) * (64 * words * intervals)
+        self.bounds = bits.doubles(self.keep("bounds", array("d", [NEGATIVE, POSITIVE]) * (64 * words * intervals)))
         self.boundaries: list[Any] = []
         self.next_column = -1
         self.next_boundaries: Any = None
         self.next_base = 0
         self.next_word = 0
         self.strings: list[Any] = []
-        self.numbers = array("q", bytes(8 * 64 * words))
+        self.numbers = bits.longs(self.keep("numbers", array("q", bytes(8 * 64 * words))))
         self.filters: list[Any] = [None] * (64 * words)
+
+    def keep(self, name: str, kept: array[Any]) -> array[Any]:
+        """Keep an array in place of an earlier one with this name, and return it."""
+        self.kept[name] = kept
+        return kept
 
     # Words and their owners.
 
@@ -206,8 +219,10 @@ class Block:
         self.row_count = first + count
         if self.row_count > self.row_limit:
             self.row_limit = self.row_count + (self.row_count >> 3)
-            rows = array("Q", [0]) * (self.stride * self.row_limit)
+            kept = array("Q", [0]) * (self.stride * self.row_limit)
+            rows = bits.words(kept)
             copy_words(self.rows, rows, first * self.stride)
+            self.keep("rows", kept)
             self.rows = rows
         return first
 
@@ -233,10 +248,14 @@ class Block:
             more = column + 1 - self.column_limit
             self.boundaries += [None] * more
             self.strings += [None] * more
-            self.bases = longer(self.bases, self.column_limit, column + 1, -1)
-            self.positions = longer(self.positions, self.column_limit, column + 1, -1)
-            self.used = longer(self.used, self.column_limit, column + 1, -1)
-            self.versions = longer(self.versions, self.column_limit, column + 1, -1)
+            self.bases = bits.longs(self.keep("bases", longer(self.kept["bases"], self.column_limit, column + 1, -1)))
+            self.positions = bits.longs(
+                self.keep("positions", longer(self.kept["positions"], self.column_limit, column + 1, -1))
+            )
+            self.used = bits.longs(self.keep("used", longer(self.kept["used"], self.column_limit, column + 1, -1)))
+            self.versions = bits.longs(
+                self.keep("versions", longer(self.kept["versions"], self.column_limit, column + 1, -1))
+            )
             self.column_limit = column + 1
         self.used[column] = 0
         self.bases[column] = self.add_rows(rows_of(boundaries))
@@ -249,10 +268,12 @@ class Block:
 
     def widen_bounds(self, limit: int) -> None:
         """Make room for more intervals per slot; the intervals of a slot are contiguous."""
-        bounds = array("d", [NEGATIVE, POSITIVE]) * (64 * self.words * limit)
+        kept = array("d", [NEGATIVE, POSITIVE]) * (64 * self.words * limit)
+        bounds = bits.doubles(kept)
         for slot in range(64 * self.words):
             for index in range(2 * self.interval_limit):
                 bounds[2 * limit * slot + index] = self.bounds[2 * self.interval_limit * slot + index]
+        self.keep("bounds", kept)
         self.bounds = bounds
         self.interval_limit = limit
 

@@ -9,20 +9,21 @@ scan does.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
 
-from octopia.content import Disjunction, Filter, Publication, conforms, intersects, matches
+from octopia.content import Disjunction, Filter, Publication, intersects, matches
 from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
 from octopia.matching.blocks import Column
-from octopia.matching.interface import Match, MatcherFactory, direction_of
+from octopia.matching.interface import MatcherFactory, direction_of
 from octopia.matching.layout import IS_ABSENT, IS_NEEDED, LOCAL, OVERLAPS
+from octopia.matching.matched import Match, Matcher
 from octopia.matching.numbering import Numbering
+from octopia.matching.offers import Offers
 from octopia.matching.store import Store
 from octopia.matching.value_sets import ValueSet, question_of
 from octopia.protocol.directions import NOWHERE, Directions
@@ -33,8 +34,8 @@ IS_COMPILED = not (probes.__file__ or "").endswith(".py")
 FEW = 8 if IS_COMPILED else 48
 """With at most this many entries every entry is read, which takes no memory and is faster in plain Python."""
 
-MOST_LINK_SETS = 4096
-"""The number of sets of links that are cached as tuples."""
+PATIENCE = 64 if IS_COMPILED else 1 << 62
+"""The number of publications for which few subscriptions are read one by one; an index pays for itself after that."""
 
 _ALL = 1 << 62
 
@@ -65,12 +66,12 @@ class IndexSubscriptions:
     __slots__ = (
         "_entries",
         "_groups",
-        "_link_sets",
+        "_matcher",
         "_members",
         "_names",
         "_numbering",
         "_places",
-        "_probe",
+        "_read",
         "_repeats",
         "_sources",
         "_store",
@@ -85,9 +86,9 @@ class IndexSubscriptions:
         self._places: dict[int, _Places] = {}
         self._groups: dict[BrokerId, int] = {}
         self._members = [0]
-        self._link_sets: dict[bytes, tuple[BrokerId, ...]] = {}
+        self._read = 0
         self._repeats = 0
-        self._probe = probes.Probe()
+        self._matcher = Matcher(self._store.blocks, self._store.column_list)
         self._sources = NOWHERE
         self._place_all()
 
@@ -108,8 +109,8 @@ class IndexSubscriptions:
         return number
 
     def _place_all(self) -> None:
-        """Start to use rows if there are more than a few entries."""
-        if len(self._entries) > FEW:
+        """Start to use rows if there are more than a few entries, or if they have been read often."""
+        if len(self._entries) > FEW or self._read > PATIENCE:
             for each in self._entries.values():
                 self._place(each)
 
@@ -121,7 +122,12 @@ class IndexSubscriptions:
             self._expect_groups()
         add = self._store.add
         self._places[number] = _Places(tuple([add(group, number, each) for each in filters]))
-        self._repeats += len(filters) > 1
+        self._count_repeats(len(filters) > 1)
+
+    def _count_repeats(self, more: int) -> None:
+        """Count the subscriptions with several filters, whose numbers may be found more than once."""
+        self._repeats += more
+        self._matcher.has_repeats = self._repeats > 0
 
     def _group(self, link: Peer) -> int:
         if not isinstance(link, BrokerId):
@@ -133,8 +139,7 @@ class IndexSubscriptions:
         return group
 
     def _expect_groups(self) -> None:
-        self._probe.expect_groups(len(self._members), sum(map(bool, self._members[1:])))
-        self._link_sets.clear()
+        self._matcher.expect_groups([None, *self._groups], sum(map(bool, self._members[1:])))
         regions = [link.region for link, group in self._groups.items() if self._members[group]]
         self._sources = Directions(self._members[LOCAL] > 0, tuple(sorted(regions)))
 
@@ -151,7 +156,7 @@ class IndexSubscriptions:
         for place in places:
             self._store.remove(place)
         self._store.odd.pop(entry.number, None)
-        self._repeats -= len(places) > 1
+        self._count_repeats(-(len(places) > 1))
         group = self._group(entry.link)
         self._members[group] -= 1
         if not self._members[group]:
@@ -159,39 +164,33 @@ class IndexSubscriptions:
 
     def match(self, publication: Publication) -> Match:
         """Return the links and local subscriptions that match ``publication``."""
-        return self.match_many((publication,))[0]
+        if not self._places and not self._start_rows(1):
+            return self._scan(publication, self._entries)
+        match = self._matcher.match(publication)
+        return self._completed(match, publication) if self._matcher.probe.is_doubtful and self._store.odd else match
 
     def match_many(self, publications: Sequence[Publication]) -> list[Match]:
         """Return the ``match`` of each publication."""
-        if not self._places:
+        if not self._places and not self._start_rows(len(publications)):
             return [self._scan(each, self._entries) for each in publications]
-        probe, columns, blocks, link_sets = self._probe, self._store.column_list, self._store.blocks, self._link_sets
-        matched = []
-        for publication in publications:
-            attributes = publication.attributes
-            hits = probes.match(probe, columns, attributes if type(attributes) is dict else dict(attributes), blocks)
-            links = link_sets.get(hits)
-            if links is None:
-                links = self._link_set(hits)
-            found = probe.numbers()
-            if self._repeats:
-                found = array("q", dict.fromkeys(found))
-            match = Match(links, found)
-            matched.append(self._completed(match, publication) if probe.is_doubtful and self._store.odd else match)
+        doubtful: list[int] = []
+        matched = self._matcher.match_many(list(publications), doubtful)
+        for index in doubtful if self._store.odd else ():
+            matched[index] = self._completed(matched[index], publications[index])
         return matched
+
+    def _start_rows(self, publications: int) -> bool:
+        """Count publications that entries are read for, and return whether rows are used from now on."""
+        self._read += publications
+        if self._read > PATIENCE:
+            self._place_all()
+        return bool(self._places)
 
     def _completed(self, match: Match, publication: Publication) -> Match:
         """Add the subscriptions to a match that have to be evaluated one by one."""
         odd = self._scan(publication, self._odd)
         links = dict.fromkeys((*match.links, *odd.links))
         return Match(tuple(sorted(links)), tuple(dict.fromkeys((*match.local, *odd.local))))
-
-    def _link_set(self, hits: bytes) -> tuple[BrokerId, ...]:
-        """Return the links whose groups have a match, sorted."""
-        if len(self._link_sets) >= MOST_LINK_SETS:
-            self._link_sets.clear()
-        self._link_sets[hits] = links = tuple(sorted(link for link, group in self._groups.items() if hits[group]))
-        return links
 
     def intersecting(self, advertisement: Disjunction) -> list[SubscriptionId]:
         """Return the subscriptions that intersect ``advertisement``, sorted by id."""
@@ -239,7 +238,7 @@ class IndexSubscriptions:
         is_plain_all = bool(self._places) and _are_plain(advertisement)
         for offer in advertisement.filters if is_plain_all else ():
             is_exact = self._probe_offer(offer)
-            sure, unsure = _collect(self._store, self._probe, enough, is_exact=is_exact)
+            sure, unsure = _collect(self._store, self._matcher.probe, enough, is_exact=is_exact)
             for number in sure:
                 yield self._names[number]
             for number, interest in unsure:
@@ -254,8 +253,8 @@ class IndexSubscriptions:
 
         Return whether the probe describes the offer fully.
         """
-        probe, value_sets = self._probe, question_of(offer).value_sets
-        probe.clear({}, len(self._store.column_list))
+        probe, value_sets = self._matcher.probe, question_of(offer).value_sets
+        probe.clear(len(self._store.column_list))
         is_exact = True
         for column in self._store.column_list:
             values = value_sets.get(column.name)
@@ -269,7 +268,7 @@ class IndexSubscriptions:
 class IndexAdvertisements:
     """Advertisements in an index, and also by link, since each publisher has few."""
 
-    __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_places", "_probe", "_store")
+    __slots__ = ("_by_link", "_entries", "_names", "_numbering", "_offers", "_places", "_probe", "_store")
 
     def __init__(self, entries: dict[AdvertisementId, _Entry] | None = None, numbering: Numbering | None = None):
         """Create an index of entries that already have their numbers; empty by default."""
@@ -281,6 +280,7 @@ class IndexAdvertisements:
         self._by_link: dict[Peer, dict[AdvertisementId, Disjunction]] = {}
         for advertisement, entry in self._entries.items():
             self._by_link.setdefault(entry.link, {})[advertisement] = entry.content
+        self._offers: dict[Peer, Offers] = {}
         self._probe = probes.Probe()
         self._place_all()
 
@@ -295,6 +295,7 @@ class IndexAdvertisements:
         entry = _Entry(offer, link, self._numbering.take(advertisement))
         self._entries[advertisement] = entry
         self._by_link.setdefault(link, {})[advertisement] = offer
+        self._offers.pop(link, None)
         if self._places:
             self._place(entry)
         else:
@@ -315,6 +316,7 @@ class IndexAdvertisements:
         entry = self._entries.pop(advertisement)
         self._numbering.give_back(entry.number)
         self._store.odd.pop(entry.number, None)
+        self._offers.pop(entry.link, None)
         del self._by_link[entry.link][advertisement]
         if not self._by_link[entry.link]:
             del self._by_link[entry.link]
@@ -339,11 +341,13 @@ class IndexAdvertisements:
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
         """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
-        own = self._by_link.get(link)
-        if own is None:
-            return []
-        found = [each for each, offer in own.items() if conforms(offer, publication)]
-        return sorted(found) if len(found) > 1 else found
+        offers = self._offers.get(link)
+        if offers is None:
+            own = self._by_link.get(link)
+            if own is None:
+                return []
+            offers = self._offers[link] = Offers(own)
+        return offers.conforming(publication)
 
     def _probe_interest(self, interest: Filter) -> bool | None:
         """Ask for advertisements that declare all required attributes, with values that may satisfy the interest.
@@ -351,7 +355,7 @@ class IndexAdvertisements:
         Return whether the probe describes the interest fully, or None if no advertisement declares all attributes.
         """
         probe, value_sets = self._probe, question_of(interest).value_sets
-        probe.clear({}, 2 * len(value_sets))
+        probe.clear(2 * len(value_sets))
         is_exact = True
         for name, values in value_sets.items():
             column = self._store.columns.get(name)

@@ -13,22 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
+from octopia.matching.matched import Match
 from octopia.protocol.directions import Directions
 from octopia.protocol.duties import HERE
-
-
-class Match(msgspec.Struct, frozen=True):
-    """The matches of a publication: neighbours sorted by id, and numbers of local subscriptions in any order.
-
-    The numbers are those that ``Subscriptions.add`` returned.
-    """
-
-    links: tuple[BrokerId, ...]
-    local: Sequence[int]
 
 
 class Subscriptions(Protocol):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from octopia.content import Disjunction, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
-from octopia.matching.interface import Match, MatcherFactory, direction_of
+from octopia.matching.interface import MatcherFactory, direction_of
+from octopia.matching.matched import Match
 from octopia.matching.numbering import Numbering
 from octopia.protocol.directions import Directions
 

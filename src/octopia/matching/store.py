@@ -28,6 +28,7 @@ _SKEW = 4
 _SLOT_BITS = 20
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 _REVIEW_EVERY = 16_384
+_REVIEW_AFTER = 16
 MOST_COLUMNS = 128
 """The number of attributes that have rows; filters on other attributes are evaluated one by one."""
 SWEEP_AT = 24
@@ -42,6 +43,7 @@ class Store:
     """
 
     __slots__ = (
+        "_additions",
         "_free",
         "_given_up",
         "_ignores_absence",
@@ -63,6 +65,7 @@ class Store:
         self._ignores_absence = ignores_absence
         self._free: dict[int, list[int]] = {}
         self._given_up: dict[int, list[int]] = {}
+        self._additions = 0
         self._outdated: list[tuple[Block, Column]] = []
         self._is_complete = True
         self._words_left = 0
@@ -83,8 +86,10 @@ class Store:
             block.settle(slot, number, interest)
         if self._outdated:
             self._catch_up()
-        elif not place % 16:
-            self._review_boundaries()
+        else:
+            self._additions += 1
+            if not self._additions % _REVIEW_AFTER:
+                self._review_boundaries()
         return place
 
     def remove(self, place: int) -> None:

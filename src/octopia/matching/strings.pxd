@@ -16,6 +16,7 @@ cdef class Texts:
     cdef readonly list free
     cdef public long long general
 
+    cdef bint is_idle(self) noexcept
     @cython.locals(number="long long")
     cpdef long long pin(self, str text)
     cpdef unpin(self, long long number)

@@ -35,6 +35,10 @@ class Texts:
         self.free: list[int] = []
         self.general = 0
 
+    def is_idle(self) -> bool:
+        """Return whether no slot has a condition on strings."""
+        return not self.general and not self.numbers
+
     def pin(self, text: str) -> int:
         """Count one more slot that names a string, and return the number of the string."""
         number = self.numbers.get(text, UNKNOWN)

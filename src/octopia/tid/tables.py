@@ -167,7 +167,7 @@ class Prt:
         tree = self._trees.get(tid)
         if tree is None:
             return ()
-        named = self._numbered.all(self._matcher.match(publication).local)
+        named = self._numbered.all(self._matcher.match(publication).numbers)
         by_tree = self._found.of(named, _nothing_yet)
         found = by_tree.get(tid)
         if found is None:

@@ -1,5 +1,6 @@
 # C types for relaying.py; see there for explanations. Everything declared here is defined there.
 cimport cython
+from cpython cimport array as arrays
 
 from octopia.content.publications cimport Publication, scanned
 from octopia.protocol.transit cimport Deliver, Frame, Publish, PublishRequest

@@ -89,7 +89,7 @@ def test_the_prt_names_links_once_and_local_subscriptions_one_by_one():
     )
     matched, unmatched = prt.match_many([pub(x=5), pub(x=0)])
     assert matched.links == (at("a.0"), at("c.0"))
-    assert {each.number for each in prt.named(matched.local)} == {3, 4}
+    assert {each.number for each in prt.named(matched.numbers)} == {3, 4}
     assert unmatched == Match((), ())
 
 

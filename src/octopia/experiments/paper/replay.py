@@ -85,8 +85,8 @@ class OctopiaStop:
         """Find the links and the ids of local subscriptions that match."""
         prt = self.state.prt
         match = prt.match_many([self.visit.publication])[0]
-        if match.local:
-            prt.named(match.local)
+        if match.numbers:
+            prt.named(match.numbers)
         return match
 
     def select_statically(self) -> Decision:
@@ -108,7 +108,7 @@ class OctopiaStop:
 
     def check(self) -> None:
         """Compare the steps with the run."""
-        _expect(self.visit, "deliveries", self.visit.delivered, sorted(self.state.prt.named(self.match().local)))
+        _expect(self.visit, "deliveries", self.visit.delivered, sorted(self.state.prt.named(self.match().numbers)))
         decision = self.select_statically()
         _expect(self.visit, "links of SPR", self.visit.sent_to, sorted(each.link for each in decision.forwards))
         _expect(self.visit, "decision of IDR", (decision,), (self.select_dynamically(),))
