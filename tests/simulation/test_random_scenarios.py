@@ -21,13 +21,13 @@ from delivery_oracle import SECOND_OPINION, Outcome, play
 from random_scenarios import Family, RandomScenario, draw_scenario, family_of
 
 from octopia.broker import Case, Decision, Forward, Verdict, publishing, subscribing
+from octopia.broker.common import CommonState
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.queues import OutputQueue
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted
 from octopia.broker.tables import Clt, CltEntry
 from octopia.content import And, Disjunction, Expression, Not, Or, Publication
-from octopia.ids import ClientId
+from octopia.ids import BrokerId, ClientId
 from octopia.matching import index
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import CivNone, CivSet, CivUnset, Message
@@ -257,7 +257,8 @@ def send_to_every_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    def take(queue: OutputQueue, now_ms: float, classes: int = -1) -> Message | None:
+    def take(state: CommonState, peer: BrokerId, now_ms: float, classes: int) -> Message | None:
+        queue = state.queues[peer]
         if queue._control:
             return queue._control.popleft()
         lane = queue._oldest_lane(classes)
@@ -270,7 +271,7 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         lane.size_bytes -= entry.size_bytes
         return entry.message
 
-    monkeypatch.setattr(OutputQueue, "take", take)
+    monkeypatch.setattr(CommonState, "take", take)
 
 
 def never_clear_bits(monkeypatch: pytest.MonkeyPatch) -> None:

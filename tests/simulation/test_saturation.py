@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from octopia.broker import Broker, Fact, OctopiaBroker, Routed
+from octopia.broker import Broker, Fact, OctopiaBroker, Routed, placing
 from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol.messages import ClientReply, Publish
@@ -113,7 +113,7 @@ def test_all_carriers_in_a_ring(tree: str, clusters: int, seed: int) -> None:
 def test_with_all_classes_in_one_the_ring_deadlocks(
     tree: str, clusters: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Publish, "traffic_class", property(lambda _: 0))
+    monkeypatch.setattr(placing, "_class_of", lambda _: 0)
     with pytest.raises(Stuck, match="nothing happens any more"):
         run_text(scenario_text(tree, clusters, seed, ring=True))
 

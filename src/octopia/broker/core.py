@@ -63,8 +63,10 @@ from octopia.broker import (
     placing,
     subscribing,
 )
+from octopia.broker.express import gather
 from octopia.broker.fingerprint import fingerprint
-from octopia.broker.interface import Effects
+from octopia.broker.interface import Detail, Effects
+from octopia.broker.queues import OutputQueue
 from octopia.broker.shell import BrokerShell
 from octopia.broker.state import BrokerSettings, State, Task
 from octopia.broker.tables import Clt, CltEntry, Prt
@@ -160,6 +162,13 @@ class OctopiaBroker(BrokerShell[State]):
         if (state.blocked or state.room.entries) and isinstance(message, Publish):
             self._use_room(peer, message.traffic_class)
         return message
+
+    def outlet(self, peer: BrokerId, now_ms: float) -> OutputQueue | None:
+        """Return the queue to a neighbour if publications may be taken from it directly, else None."""
+        state = self._state
+        state.now_ms = now_ms
+        is_traced = state.settings.detail >= Detail.HOPS
+        return None if is_traced or state.blocked or state.room.entries else state.queues[peer]
 
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
@@ -376,14 +385,18 @@ class OctopiaBroker(BrokerShell[State]):
         while index < len(batch):
             message = batch[index]
             if isinstance(message, Publish):
-                run = _run_of(batch, message, index)
-                self._on_publications(sender, run)
+                run: list[Publish] = []
+                is_plain = gather(batch if type(batch) is list else list(batch), index, run)
+                if not is_plain or self._state.settings.detail:
+                    self._check_publications(sender, run)
+                placing.accept(self._state, sender, run)
                 index += len(run)
                 continue
             self._on_control(sender, message)
             index += 1
 
-    def _on_publications(self, sender: BrokerId, run: list[Publish]) -> None:
+    def _check_publications(self, sender: BrokerId, run: list[Publish]) -> None:
+        """Trace publications, and raise ProtocolViolation for a header that this broker cannot have been sent."""
         state = self._state
         for publication in run:
             carried = publication.publication_civ
@@ -395,7 +408,6 @@ class OctopiaBroker(BrokerShell[State]):
                 adapting.check_detour(state, sender, publication, publication.detour)
             if state.settings.detail:
                 state.trace_receive(sender, publication)
-        placing.accept(state, sender, run)
 
     def _on_control(self, sender: BrokerId, message: Message) -> None:
         state = self._state

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,9 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, Pub
 from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import ClientReply, Copy, Detour, Message, NeighbourMessage
 from octopia.settings import Limit
+
+if TYPE_CHECKING:
+    from octopia.broker.queues import OutputQueue
 
 
 class Verdict(enum.Enum):
@@ -257,6 +260,13 @@ class Broker(Protocol):
 
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
+
+    def outlet(self, peer: BrokerId, now_ms: float) -> OutputQueue | None:
+        """Return the queue to a neighbour if publications may be taken from it directly, else None.
+
+        They may not while sent messages are traced, or while something waits for room in a queue. The driver counts
+        what it takes in ``counters.sent``.
+        """
 
     @property
     def bytes_waiting(self) -> int:

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from octopia.broker import adapting, publishing
 from octopia.broker.adapting import Outgoing
-from octopia.broker.interface import Placed
+from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.ids import BrokerId, Peer
 from octopia.protocol.duties import Duties, Lane
@@ -32,17 +31,30 @@ Key: TypeAlias = tuple[Peer, int]
 _CHUNK_MAX = 64
 
 
-def accept(state: State, source: Peer, publications: Sequence[Publish | PublishRequest]) -> None:
+def accept(state: State, source: Peer, publications: list[Publish] | list[PublishRequest]) -> None:
     """Accept publications that arrived together over one link, and route those that need not wait."""
     if not state.accepts_data:
         for publication in publications:
-            state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
+            state.inputs.setdefault((source, _class_of(publication)), Input()).waiting.append(publication)
         return
     placed: dict[int, int] = {}
-    route, inputs = publishing.router_for(state, source), state.inputs
+    view, inputs = adapting.View(state), state.inputs
+    route = publishing.router_for(state, source, view)
+    roads = publishing.roads_for(state, source, view) if isinstance(source, BrokerId) else None
     matches = state.prt.match_many([each.publication for each in publications])
-    for publication, match in zip(publications, matches, strict=True):
-        traffic_class = publication.traffic_class
+    index, size = 0, len(publications)
+    while index < size:
+        if roads is not None and _is_way_free(state, source):
+            passed = roads.pass_on(publications, matches, index)
+            if passed > index:
+                state.effects.ready.update(roads.reached)
+                placed[0] = placed.get(0, 0) + passed - index
+                index = passed
+                if index == size:
+                    break
+        publication, match = publications[index], matches[index]
+        index += 1
+        traffic_class = _class_of(publication)
         key = (source, traffic_class)
         if key in inputs:
             # Others wait ahead of it. It is matched again in its turn, since tables may change until then.
@@ -51,6 +63,17 @@ def accept(state: State, source: Peer, publications: Sequence[Publish | PublishR
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
+
+
+def _class_of(publication: Publish | PublishRequest) -> int:
+    """Return the class in which a publication waits."""
+    return publication.traffic_class
+
+
+def _is_way_free(state: State, source: Peer) -> bool:
+    """Return whether plain copies from a link may take the express way: nothing waits, and no decision is traced."""
+    is_traced = state.settings.detail is Detail.ALL
+    return not is_traced and not state.blocked and (source, 0) not in state.inputs and not state.unheard_neighbours
 
 
 def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
@@ -88,7 +111,7 @@ def resume_all(state: State) -> None:
 def _resume(state: State, key: Key) -> None:
     """Route the publications of an input until one has to wait or the input is empty."""
     known, placed, chunk = state.inputs[key], 0, 1
-    route = publishing.router_for(state, key[0])
+    route = publishing.router_for(state, key[0], adapting.View(state))
     while known.waiting and not known.placing and state.accepts_data:
         # A larger chunk is cheaper per publication, but all matches behind a publication that has to wait are wasted.
         publications = list(itertools.islice(known.waiting, chunk))
@@ -111,7 +134,7 @@ def _place(state: State, key: Key, copies: list[Outgoing]) -> bool:
     """Queue each copy that has room, let the others wait, and return whether all were queued."""
     is_placed = True
     for link, copy, duties in copies:  # Static parts are added to the end.
-        traffic_class = copy.traffic_class
+        traffic_class = _class_of(copy)
         place = (link, traffic_class)
         queue = state.queues[link]
         if duties is not None and queue.has_rerouted and adapting.join(state, link, copy, duties):

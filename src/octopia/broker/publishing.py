@@ -18,6 +18,7 @@ from octopia.broker.audience import audience_of
 from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
+from octopia.broker.express import Roads
 from octopia.broker.interface import Decision, Detail, LinkView, Routed
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
@@ -59,15 +60,26 @@ class View:
         return self._state.queues[link].length
 
 
-def router_for(state: State, source: Peer) -> Callable[[Any, Match], list[Outgoing]]:
+def router_for(state: State, source: Peer, view: adapting.View) -> Callable[[Any, Match], list[Outgoing]]:
     """Return the function that delivers and routes publications from one link, and returns the copies of each."""
     if state.is_adaptive:
         adapt: Callable[..., list[Outgoing]] = (
             _adapt_from_broker if isinstance(source, BrokerId) else _adapt_from_client
         )
-        return functools.partial(adapt, state, adapting.View(state), source, adapting.plain_duties(state, source))
+        return functools.partial(adapt, state, view, source, adapting.plain_duties(state, source))
     route: Callable[..., list[Outgoing]] = _route_from_broker if isinstance(source, BrokerId) else _route_from_client
     return functools.partial(route, state, View(state), source)
+
+
+def roads_for(state: State, source: BrokerId, view: adapting.View) -> Roads:
+    """Return the express ways of publications from a neighbour, for one batch."""
+    roads = state.roads.get(source)
+    if roads is None or roads.queues is not state.queues:
+        duties = adapting.plain_duties(state, source) if state.is_adaptive else None
+        roads = state.roads[source] = Roads(source, state.queues, state.settings.hop_limit, duties)
+    deliver = functools.partial(_deliver_from_broker, state, source)
+    roads.begin(state.now_ms, view if state.is_adaptive else None, deliver)
+    return roads
 
 
 def _route_from_broker(

@@ -59,6 +59,7 @@ cdef class OutputQueue:
     cpdef put_data(self, message, traffic_class, double now_ms, duties=*)
     @cython.locals(lane=_Lane)
     cpdef take(self, double now_ms, classes=*)
+    cpdef has_left(self, double now_ms, long long copies)
     @cython.locals(entry=_Entry)
     cpdef _remove_oldest(self, _Lane lane)
     @cython.locals(oldest=_Lane, lane=_Lane, entry=_Entry, order="long long", first="long long")

@@ -288,12 +288,21 @@ class OutputQueue:
         lane = self._oldest_lane(classes) if self._size else None
         if lane is None:
             return None
+        self.has_left(now_ms, 1)
+        return self._remove_oldest(lane)
+
+    def has_left(self, now_ms: float, copies: int) -> None:
+        """Count publications that leave over the link."""
         window = self.window
         window.roll(now_ms)
-        window.left += 1
+        window.left += copies
         if self._by_time:
-            self.pace.start(now_ms)
-        return self._remove_oldest(lane)
+            self.pace.start(now_ms, copies)
+
+    @property
+    def has_control(self) -> bool:
+        """True if control messages wait; they go first."""
+        return bool(self._control)
 
     def drop_oldest(self) -> Copy:
         """Remove and return the oldest publication; it did not leave over the link, so Qout does not count it."""

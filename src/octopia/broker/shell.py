@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from octopia.broker import clients
 from octopia.broker.common import CommonState, Task
 from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkStatus, Routed, Verdict
+from octopia.broker.queues import OutputQueue
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.protocol import ALL_CLASSES, Cause
@@ -111,6 +112,10 @@ class BrokerShell(Generic[S]):
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
         return self._state.take_all(peer, now_ms, classes)
+
+    def outlet(self, peer: BrokerId, now_ms: float) -> OutputQueue | None:
+        """Return the queue to a neighbour if publications may be taken from it directly: never, by default."""
+        return None
 
     def unplaced(self, peer: Peer) -> dict[int, int]:
         """Return the number of accepted publications from a link that still wait to be placed: none, by default."""

@@ -16,12 +16,13 @@ import msgspec
 
 from octopia.broker.adaptive_routing import Audience
 from octopia.broker.common import BrokerSettings, Client, CommonState, Task
+from octopia.broker.express import Roads
 from octopia.broker.statuses import StatusSender, StatusTable
 from octopia.broker.tables import Clt, CltEntry, Prt
 from octopia.broker.waiting_room import WaitingRoom
 from octopia.content import Disjunction
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
-from octopia.markers import Derived, Fixed
+from octopia.markers import Derived, Fixed, History
 from octopia.protocol import Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.directions import Directions
 from octopia.protocol.duties import Duties
@@ -125,8 +126,10 @@ class State(CommonState):
     for links that are down, and ``overdue`` the links that have been down for too long. ``leaving`` holds the
     advertisements of clients that have left while publications of theirs wait to be placed. Adaptive routing has the
     ``room`` where copies wait for a way, the ``statuses`` that secondary neighbours have told, and what this broker has
-    told them; ``links_changed`` is True if a link went down or came up since. ``unions`` caches the audiences of
-    publications that conform to several advertisements. ``is_adaptive`` is True if publications are routed adaptively.
+    told them; ``links_changed`` is True if a link went down or came up since. ``roads`` caches the express ways of
+    publications from each neighbour; clones of a state share it, and replace what belongs to another. ``unions`` caches
+    the audiences of publications that conform to several advertisements. ``is_adaptive`` is True if publications are
+    routed adaptively.
     """
 
     clt: Clt
@@ -152,6 +155,7 @@ class State(CommonState):
     status_sender: StatusSender = dataclasses.field(default_factory=StatusSender)
     links_changed: bool = False
     next_version: int = 0
+    roads: History[dict[BrokerId, Roads]] = dataclasses.field(default_factory=dict)
     unions: Derived[dict[tuple[AdvertisementId, ...], tuple[tuple[Audience, ...], Audience]]] = dataclasses.field(
         default_factory=dict
     )

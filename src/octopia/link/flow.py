@@ -72,10 +72,9 @@ class Sender:
     def note_credit(self, traffic_class: int) -> None:
         """Note whether a class has credit left."""
         granted = self.granted_bytes.get(traffic_class, 0) + self.window_bytes
-        if self.sent_bytes[traffic_class] < granted:
-            self.exhausted &= ~(1 << traffic_class)
-        else:
-            self.exhausted |= 1 << traffic_class
+        has_credit, bit = self.sent_bytes[traffic_class] < granted, 1 << traffic_class
+        if has_credit == bool(self.exhausted & bit):
+            self.exhausted ^= bit
 
     def acknowledge(self, accepted: int) -> int:
         """Forget the frames up to a number, and return how many of them carried a publication."""

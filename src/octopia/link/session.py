@@ -169,6 +169,12 @@ class Session:
             self._last_progress_ms = now_ms
         self._sender.send(message, self._outbox)
 
+    def begin_output(self, now_ms: float) -> tuple[Sender, list[Item]]:
+        """Return the objects that publications are moved into by a caller that writes many."""
+        if not self._sender.kept:
+            self._last_progress_ms = now_ms
+        return self._sender, self._outbox
+
     def placed(self, traffic_class: int, frames: int) -> None:
         """Return the credit of the oldest frames of a class, whose copies are all in output queues."""
         outlived = min(frames, self._outlived.get(traffic_class, 0))

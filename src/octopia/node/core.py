@@ -57,6 +57,7 @@ from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
+from octopia.node.pouring import pour
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
 from octopia.node.settings import NodeSettings
@@ -614,11 +615,20 @@ class Node:
         if link.in_service is not None and not link.is_paced:  # It was taken before the link ceased to be paced.
             session.send(link.in_service, now_ms)
             link.in_service = None
-        for _ in range(_FLOW_MAX):
+        left = _FLOW_MAX
+        while left:
+            queue = None if link.is_paced else broker.outlet(peer, now_ms)
+            if queue is not None and not queue.has_control:
+                poured = pour(queue, *session.begin_output(now_ms), now_ms, left)
+                broker.counters.sent[MessageKind.PUBLICATION] += poured
+                if poured < left:
+                    return
+                break
             taken = broker.take(peer, now_ms, CONTROL_ONLY if link.is_paced else session.classes)
             if taken is None:
                 return
             session.send(taken, now_ms)
+            left -= 1
         self._postponed[peer] = None
 
     def _flow_to_client(self, link: ClientLink, now_ms: float) -> None:

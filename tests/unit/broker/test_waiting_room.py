@@ -6,7 +6,6 @@ for the way to c. A copy relays between them until it has crossed 2k iLinks, and
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from links_support import Overlay, at, feed, make, numbers, publication, say, silence, subscription, taken
 
@@ -110,7 +109,7 @@ class TestRefusedCopies:
         """Return a copy from b.1 that is only to cross to region c, for both clusters."""
         plain = publication(number, clusters=CLUSTERS, x=1)
         detour = Detour(Lane.REROUTED, ilinks, "a", (("c", 0b11),))
-        return msgspec.structs.replace(plain, publication_civ=ClusterIndexVector(0, CLUSTERS), detour=detour)
+        return plain.copy(ClusterIndexVector(0, CLUSTERS), detour, 0)
 
     def refused_by(self, broker: OctopiaBroker) -> list[Place | None]:
         """Return the lanes that refused the copies in the waiting room."""
@@ -155,7 +154,7 @@ class TestManyCopies:
         broker.link_down(at("b.0"), 0.0)
         for number in range(self.COPIES):
             copy = publication(number, 0, host="a.1", clusters=CLUSTERS, x=1)
-            feed(broker, "a.1", msgspec.structs.replace(copy, detour=Detour(Lane.REROUTED)), now_ms=float(number))
+            feed(broker, "a.1", copy.copy(copy.publication_civ, Detour(Lane.REROUTED), 0), now_ms=float(number))
         silence(broker)
         return broker
 

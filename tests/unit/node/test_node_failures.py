@@ -61,7 +61,8 @@ class TestSession:
     @pytest.mark.parametrize("victim", ["a.0", "c.0", "S"])
     def test_that_cannot_send(self, victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
         rig = met()
-        monkeypatch.setattr(rig.session(victim), "send", fail)
+        for name in ("send", "begin_output"):
+            monkeypatch.setattr(rig.session(victim), name, fail)
         rig.tell("P", say(0, x=1))
         ready = rig.node.ready(0.0)
         check_failure(ready, victim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from octopia.protocol import Ack, Frame, Hello, Item
-from octopia.protocol.messages import Message, Version
+from octopia.protocol.messages import Data, Message, Version
 from octopia.simulator.search.model import CUT, Kind, Model, State, Transition
 from octopia.simulator.search.scenarios import CrashOf, CutOf, Fault, GraceOf, ImpostorOf, KillOf, ResendOver
 
@@ -83,7 +83,8 @@ def _describe_item(item: Item) -> str:
 
 
 def _describe_message(message: Message) -> str:
-    values = [getattr(message, name) for name in getattr(message, "__match_args__", ()) if name in _SHOWN]
+    fields = message.__match_args__ if isinstance(message, Data) else getattr(message, "__struct_fields__", ())
+    values = [getattr(message, name) for name in fields if name in _SHOWN]
     return " ".join([type(message).__name__, *(_describe_value(each) for each in values if each is not None)])
 
 

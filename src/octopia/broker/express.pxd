@@ -1,0 +1,42 @@
+# C types for express.py; see there for explanations. Everything declared here is defined there.
+cimport cython
+from cpython cimport array as arrays
+
+from octopia.broker.queues cimport OutputQueue
+from octopia.matching.matched cimport Match
+from octopia.protocol.transit cimport Publish, further
+
+
+@cython.final
+cdef class Road:
+    cdef readonly tuple links
+    cdef readonly list queues
+    cdef readonly object duties
+    cdef public long long batch
+    cdef public bint is_free
+
+
+@cython.final
+cdef class Roads:
+    cdef public object _source
+    cdef readonly dict queues
+    cdef public long long _hop_limit
+    cdef public object _duties
+    cdef public dict _roads
+    cdef public long long _batch
+    cdef public double _now_ms
+    cdef public object _view
+    cdef public object _deliver
+    cdef readonly dict reached
+
+    @cython.locals(size="long long")
+    cpdef long long pass_on(self, list publications, list matches, long long at) except *
+    @cython.locals(links=tuple, road=Road, copy=Publish, queue=OutputQueue)
+    cdef bint _pass(self, Publish publication, Match match) except *
+    @cython.locals(queue=OutputQueue)
+    cdef bint _can_use(self, Road road) except *
+    cdef Road _make(self, tuple links)
+
+
+@cython.locals(size="long long", publication=Publish)
+cpdef bint gather(list batch, long long at, list run) except *

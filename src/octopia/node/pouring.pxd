@@ -1,0 +1,9 @@
+# C types for pouring.py; see there for explanations. Everything declared here is defined there.
+cimport cython
+
+from octopia.broker.queues cimport OutputQueue, _Lane
+from octopia.link.flow cimport Sender
+
+
+@cython.locals(lane=_Lane, count="long long")
+cpdef long long pour(OutputQueue queue, Sender sender, list outbox, double now_ms, long long most) except *
