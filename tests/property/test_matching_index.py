@@ -273,6 +273,13 @@ def test_an_integer_between_two_neighbouring_doubles_is_not_overlooked(
     offers.add(AdvertisementId(HERE, 1, 0), above, ClientId("p"))
     assert indexed.any_intersecting(below)
     assert offers.intersected_by(below) == [AdvertisementId(HERE, 1, 0)]
+    between = Disjunction((Filter((*above.filters[0].predicates, *below.filters[0].predicates)),))
+    indexed.add(SubscriptionId(HERE, 1, 1), between, ClientId("p"))
+    offers.add(AdvertisementId(HERE, 1, 1), between, ClientId("p"))
+    for value, numbers in ((2**53, []), (2**53 + 1, [0, 1]), (2**53 + 2, [0])):
+        publication = as_received(Publication({"a": value}))
+        assert sorted(indexed.match(publication).local) == numbers
+        assert [each.number for each in offers.conforming(publication, ClientId("p"))] == numbers
 
 
 def test_nothing_lies_between_two_neighbouring_doubles(matchers: MatcherFactory) -> None:
