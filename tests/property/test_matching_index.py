@@ -273,6 +273,13 @@ def test_an_integer_between_two_neighbouring_doubles_is_not_overlooked(
     offers.add(AdvertisementId(HERE, 1, 0), above, ClientId("p"))
     assert indexed.any_intersecting(below)
     assert offers.intersected_by(below) == [AdvertisementId(HERE, 1, 0)]
+    between = Disjunction((Filter((*above.filters[0].predicates, *below.filters[0].predicates)),))
+    indexed.add(SubscriptionId(HERE, 1, 1), between, ClientId("p"))
+    offers.add(AdvertisementId(HERE, 1, 1), between, ClientId("p"))
+    for value, numbers in ((2**53, []), (2**53 + 1, [0, 1]), (2**53 + 2, [0])):
+        publication = as_received(Publication({"a": value}))
+        assert sorted(indexed.match(publication).local) == numbers
+        assert [each.number for each in offers.conforming(publication, ClientId("p"))] == numbers
 
 
 def test_nothing_lies_between_two_neighbouring_doubles(matchers: MatcherFactory) -> None:
@@ -340,7 +347,7 @@ def test_more_attributes_than_have_rows(matchers: MatcherFactory, monkeypatch: p
 
 
 def test_boundaries_follow_a_drift() -> None:
-    """Timestamps grow: the newest must not all end up in one segment."""
+    """Timestamps grow: boundaries are at most as old as 16,384 endpoints, those of 8,192 subscriptions."""
     indexed = INDEX.subscriptions()
     for number in range(60_000):
         interest = Disjunction((Filter((Predicate("a", Operator.BETWEEN, (number, number + 50)),)),))
@@ -348,7 +355,7 @@ def test_boundaries_follow_a_drift() -> None:
         if number >= 2000:
             indexed.remove(SubscriptionId(HERE, 1, number - 2000))
     boundaries = indexed._store.columns["a"].boundaries
-    assert len({boundaries.segment(float(each)) for each in range(58_000, 60_000)}) > 20
+    assert len({boundaries.segment(float(each)) for each in range(60_000 - 8_192 - 2_000, 60_000)}) > 20
     assert len(indexed.match(Publication({"a": 59_500})).local) == 51
 
 

@@ -4,6 +4,7 @@ cimport cython
 from octopia.content cimport machine as bits
 from octopia.matching.strings cimport Strings, Texts, longer
 
+cdef bint IS_PLAIN
 cdef long long PADDING
 cdef long long MOST_SEGMENTS
 cdef long long ABSENT

@@ -37,6 +37,8 @@ FEW = 8 if IS_COMPILED else 48
 PATIENCE = 64 if IS_COMPILED else 1 << 62
 """The number of publications for which few subscriptions are read one by one; an index pays for itself after that."""
 
+_NOTHING = Match((), ())
+
 _ALL = 1 << 62
 
 _GROWING = (64, 4096, _ALL)
@@ -229,9 +231,11 @@ class IndexSubscriptions:
         """Evaluate entries one by one: if there are few, and for integers that are not doubles."""
         entries = map(self._entries.__getitem__, names)
         wanted = [each for each in entries if matches(each.content, publication)]
-        links = dict.fromkeys(each.link for each in wanted if isinstance(each.link, BrokerId))
+        if not wanted:
+            return _NOTHING
+        links = dict.fromkeys([each.link for each in wanted if isinstance(each.link, BrokerId)])
         local = [each.number for each in wanted if not isinstance(each.link, BrokerId)]
-        return Match(tuple(sorted(links)), tuple(local))
+        return Match(tuple(sorted(links)), local)
 
     def _intersecting(self, advertisement: Disjunction, enough: int) -> Iterator[SubscriptionId]:
         # Filters that rows and intervals cannot represent are compared one by one.

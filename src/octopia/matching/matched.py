@@ -39,7 +39,7 @@ class Match:
 
     def __init__(self, links: tuple[BrokerId, ...], local: Sequence[int]) -> None:
         self.links = links
-        self.numbers = array("q", local).tobytes()
+        self.numbers = array("q", local).tobytes() if local else b""
 
     @property
     def local(self) -> tuple[int, ...]:

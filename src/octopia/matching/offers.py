@@ -117,19 +117,20 @@ class Offer:
         tag = span[at]
         if tag in (FALSE, TRUE):
             return self.booleans[index] >> (tag == TRUE) & 1
-        if self.numbers[index] == NEVER:
-            return NO
-        if self.numbers[index] == UNCLEAR:
-            return UNKNOWN
         if tag == FLOAT64:
             number = bits.double_at(span, at + 1)
         elif tag == FLOAT32:
             number = bits.single_at(span, at + 1)
         else:
             whole = encoded.integer_at(span, at)
+            # Intervals say nothing about integers that are not doubles, even if no double is accepted.
             if whole < -EXACT or whole > EXACT:
                 return UNKNOWN
             number = whole
+        if self.numbers[index] == NEVER:
+            return NO
+        if self.numbers[index] == UNCLEAR:
+            return UNKNOWN
         return YES if self.lows[index] <= number <= self.highs[index] else NO
 
 

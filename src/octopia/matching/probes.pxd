@@ -127,10 +127,13 @@ cdef bint is_wanted(Block block, Probe probe, long long start) noexcept
 @cython.locals(owner="long long")
 cdef long long try_link(Block block, Probe probe, unsigned long long word, long long word_index) except -1
 
-@cython.locals(words="unsigned long long *", unsure="unsigned long long *", links="long long", index="long long",
-               owners="const long long *", numbers="const long long *", found="long long *", count="long long",
-               word="unsigned long long", first="long long")
+@cython.locals(links="long long", start="long long", offset="long long", word="unsigned long long")
 cdef long long search_all(Block block, Probe probe) except -1
+
+@cython.locals(words="unsigned long long *", unsure="unsigned long long *", links="long long", offset="long long",
+               index="long long", owners="const long long *", numbers="const long long *", found="long long *",
+               count="long long", word="unsigned long long", first="long long")
+cdef long long gather(Block block, Probe probe, long long start, long long span) except -1
 
 @cython.locals(rows="const unsigned long long *", live="const unsigned long long *", words="unsigned long long *",
                index="long long", offset="long long", at="long long", second="long long", third="long long",

@@ -360,9 +360,31 @@ def try_link(block: Block, probe: Probe, word: int, word_index: int) -> int:
 
 
 def search_all(block: Block, probe: Probe) -> int:
-    """Check all candidates of a block, store the numbers of local ones, and return the number of links as above."""
+    """Check all candidates of a block, store the numbers of local ones, and return the number of links as above.
+
+    Compiled, whole rows are read at once; plain Python reads chunks, and looks at words with candidates only.
+    """
     if probe.found_count + 64 * block.words > probe.room:
         probe.make_room(2 * (probe.found_count + 64 * block.words))
+    links = 0
+    if IS_COMPILED:
+        narrow(block, probe, 0, block.words)
+        mark_unsure(block, probe)
+        return gather(block, probe, 0, block.words)
+    for start in range(0, block.words, CHUNK):
+        if is_wanted(block, probe, start):
+            narrow(block, probe, start, CHUNK)
+            for offset in range(CHUNK):
+                word = probe.words[offset]
+                if word and not probe.is_doubtful:
+                    word &= unsure_bits(block, probe, start + offset) | block.verified[start + offset]
+                probe.unsure[offset] = word
+            links += gather(block, probe, start, CHUNK)
+    return links
+
+
+def gather(block: Block, probe: Probe, start: int, span: int) -> int:
+    """Store the numbers of local candidates in ``span`` words, and return the number of links as above."""
     links = 0
     words = probe.words
     unsure = probe.unsure
@@ -370,17 +392,16 @@ def search_all(block: Block, probe: Probe) -> int:
     numbers = block.numbers
     found = probe.found
     count = probe.found_count
-    narrow(block, probe, 0, block.words)
-    mark_unsure(block, probe)
-    for index in range(block.words):
-        word = words[index]
+    for offset in range(span):
+        word = words[offset]
         if not word:
             continue
+        index = start + offset
         if owners[index] != LOCAL:
             links += try_link(block, probe, word, index)
             continue
-        if unsure[index]:
-            word ^= mismatches(block, probe, unsure[index], index)
+        if unsure[offset]:
+            word ^= mismatches(block, probe, unsure[offset], index)
         # Two numbers are stored at once, and the second only counts if there is one: a branch less to predict.
         first = index << 6
         found[count] = numbers[first + bits.lowest_bit(word | TOP)]

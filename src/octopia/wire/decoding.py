@@ -1,8 +1,9 @@
 """The decoder: from bytes to items (``octopia.wire.format`` documents the format).
 
 Nothing that arrives over a connection is trusted. msgspec checks types and lengths while it decodes, filters are
-checked when they are built, and the rest is checked in ``octopia.wire.checks``. A decoded publication is as valid as
-one built with ``Publication(…)``; a test compares the two.
+checked when they are built, and the rest is checked in ``octopia.wire.checks``. The attributes of publications are
+checked by a compiled scan (``octopia.content.encoded``), and decoded here only if it does not know the answer. A
+received publication is as valid as one built with ``Publication(…)``; a test compares the two.
 """
 
 from __future__ import annotations

@@ -41,10 +41,11 @@ offset            width    publications only
 A Detour is the array [lane, ilinks, origin, [[region, bits], ...]] without trailing defaults. Its origin is nil for
 ``Origin.HOST``, true for ``Origin.LOCAL``, or a region. Copies without a Detour have no extra part.
 
-Attributes and payload are the publisher's own bytes. Each broker checks and decodes them once, and none encodes them. A
-publication keeps the bytes of its attributes (``Publication.encoded_attributes``). It is forwarded by packing a header
-and joining it with the received bytes. So the bytes travel unchanged from publisher to subscriber over any number of
-links, and the publisher encodes them once, even if they wait in many queues.
+Attributes and payload are the publisher's own bytes. Each broker checks them once, decodes them only if a filter must
+be evaluated, and never encodes them. A publication keeps the bytes of its attributes
+(``Publication.encoded_attributes``). It is forwarded by packing a header and joining it with the received bytes. So the
+bytes travel unchanged from publisher to subscriber over any number of links, and the publisher encodes them once, even
+if they wait in many queues.
 
 The body of an Opening starts with a magic word and the protocol version, which keep their place in all versions.
 """
