@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from octopia.broker import Broker, Fact, OctopiaBroker, Routed, placing
+from octopia.broker.adapting import Outgoing
+from octopia.broker.state import State
 from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol.messages import ClientReply, Publish
@@ -108,12 +110,21 @@ def test_all_carriers_in_a_ring(tree: str, clusters: int, seed: int) -> None:
     assert carriers(run) >= (clusters - 2) * COUNT * len(run.world.scot.brokers)
 
 
+def place_in_one_class(state: State, key: placing.Key, copies: list[Outgoing]) -> bool:
+    for _, copy, _ in copies:
+        copy.traffic_class = 0
+    return _place(state, key, copies)
+
+
+_place = placing._place
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("tree", "clusters"), RINGS)
 def test_with_all_classes_in_one_the_ring_deadlocks(
     tree: str, clusters: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing, "_class_of", lambda _: 0)
+    monkeypatch.setattr(placing, "_place", place_in_one_class)
     with pytest.raises(Stuck, match="nothing happens any more"):
         run_text(scenario_text(tree, clusters, seed, ring=True))
 

@@ -35,7 +35,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
     """Accept publications that arrived together over one link, and route those that need not wait."""
     if not state.accepts_data:
         for publication in publications:
-            state.inputs.setdefault((source, _class_of(publication)), Input()).waiting.append(publication)
+            state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
     placed: dict[int, int] = {}
     view, inputs = adapting.View(state), state.inputs
@@ -54,7 +54,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
                     break
         publication, match = publications[index], matches[index]
         index += 1
-        traffic_class = _class_of(publication)
+        traffic_class = publication.traffic_class
         key = (source, traffic_class)
         if key in inputs:
             # Others wait ahead of it. It is matched again in its turn, since tables may change until then.
@@ -63,11 +63,6 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
-
-
-def _class_of(publication: Publish | PublishRequest) -> int:
-    """Return the class in which a publication waits."""
-    return publication.traffic_class
 
 
 def _is_way_free(state: State, source: Peer) -> bool:
@@ -134,7 +129,7 @@ def _place(state: State, key: Key, copies: list[Outgoing]) -> bool:
     """Queue each copy that has room, let the others wait, and return whether all were queued."""
     is_placed = True
     for link, copy, duties in copies:  # Static parts are added to the end.
-        traffic_class = _class_of(copy)
+        traffic_class = copy.traffic_class
         place = (link, traffic_class)
         queue = state.queues[link]
         if duties is not None and queue.has_rerouted and adapting.join(state, link, copy, duties):

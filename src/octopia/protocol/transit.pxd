@@ -9,7 +9,7 @@ cdef long long _CONTROL
 cdef class Data:
     cdef readonly object publication
     cdef readonly double published_ms
-    cdef readonly long long traffic_class
+    cdef public long long traffic_class
     cdef readonly long long size_bytes
 
 

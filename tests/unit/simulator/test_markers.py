@@ -9,16 +9,19 @@ import msgspec
 
 from octopia.broker import BrokerSettings
 from octopia.broker.core import OctopiaBroker
+from octopia.content import Publication
 from octopia.ids import BrokerId
 from octopia.link import LinkSettings, Session
 from octopia.matching import SCAN
 from octopia.node import Node, NodeSettings
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Cause, Frame, Grant, Hello, Overflow
+from octopia.protocol.messages import Data
 from octopia.simulator.search.canonical import digest, fields_of, marks_of
 from octopia.simulator.search.scenarios import advertise, publish, subscribe
 
 A0 = BrokerId("a", 0)
+VALUES = (enum.Enum, msgspec.Struct, Publication, Data, Frame)
 
 
 class TestMarkers:
@@ -62,7 +65,7 @@ def _kinds_within(value: object, seen: dict[type, None] | None = None) -> dict[t
         parts = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | deque):
         parts = list(value)
-    elif type(value).__module__.startswith("octopia.") and not isinstance(value, enum.Enum | msgspec.Struct):
+    elif type(value).__module__.startswith("octopia.") and not isinstance(value, VALUES):
         seen[type(value)] = None
         parts = [getattr(value, name) for name in fields_of(value)]
     else:
