@@ -179,7 +179,7 @@ def plain_duties(state: State, source: Peer) -> Duties:
 
 
 @functools.cache
-def _entering(cluster: int) -> Duties:
+def entering(cluster: int) -> Duties:
     """Return the duties of a plain copy that enters a cluster from the host broker."""
     return Duties(1 << cluster, (), Origin.HOST, 1)
 
@@ -204,7 +204,7 @@ def static_copies(
     plain = _plain_copy(state, publication)
     copies: list[Outgoing] = [(link, plain, duties) for link in alinks]
     if ilinks:
-        copies += [(link, plain, _entering(link.cluster)) for link in ilinks]
+        copies += [(link, plain, entering(link.cluster)) for link in ilinks]
     return copies
 
 

@@ -4,7 +4,7 @@ from cpython cimport array as arrays
 
 from octopia.broker.queues cimport OutputQueue
 from octopia.matching.matched cimport Match
-from octopia.protocol.transit cimport Publish, further
+from octopia.protocol.transit cimport Publish, PublishRequest, first_copy, further
 
 
 @cython.final
@@ -36,6 +36,41 @@ cdef class Roads:
     @cython.locals(queue=OutputQueue)
     cdef bint _can_use(self, Road road) except *
     cdef Road _make(self, tuple links)
+
+
+@cython.final
+cdef class Entrance:
+    cdef public object _publisher
+    cdef public object _host
+    cdef public unsigned long long _incarnation
+    cdef public double _now_ms
+    cdef public dict _audiences
+    cdef public dict _gates
+    cdef public object _conforming
+    cdef public object _audience_of
+    cdef public object _gate_to
+    cdef public object _deliver
+    cdef public unsigned long long next_number
+    cdef public dict reached
+
+    @cython.locals(size="long long")
+    cpdef long long pass_on(self, list requests, list matches, long long at) except *
+    @cython.locals(gate=Gate, publication=Publish, copy=Publish, queue=OutputQueue, index="long long")
+    cdef bint _pass(self, PublishRequest request, Match match) except *
+    @cython.locals(entries=list)
+    cdef object _targets(self, publication)
+
+
+@cython.final
+cdef class Gate:
+    cdef readonly tuple links
+    cdef readonly list queues
+    cdef readonly list duties
+    cdef readonly list watched
+    cdef readonly bint is_free
+
+    @cython.locals(queue=OutputQueue)
+    cpdef bint is_open(self, double now_ms) except *
 
 
 @cython.locals(size="long long", publication=Publish)

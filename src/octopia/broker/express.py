@@ -1,8 +1,8 @@
 """The express way of publications: most find every link free, and take their static paths.
 
 Plain Python that Cython compiles (``express.pxd`` has the C types), since every publication passes here. It does what
-``publishing`` and ``placing`` do, in the case that needs no decision: a plain copy from a neighbour, nothing that waits
-ahead of it, room in all queues. Everything else is left to them.
+``publishing`` and ``placing`` do, in the case that needs no decision: a plain copy from a neighbour or the publication
+of a client, nothing that waits ahead of it, room in all queues. Everything else is left to them.
 
 A *road* is what follows from the links that match: the queues of all links except the one that the copy came from.
 """
@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from octopia.broker.queues import OutputQueue
-from octopia.ids import BrokerId
+from octopia.content import Publication
+from octopia.ids import AdvertisementId, BrokerId, ClientId
 from octopia.matching.matched import Match
 from octopia.protocol.duties import Duties
-from octopia.protocol.transit import Publish, further
+from octopia.protocol.transit import Publish, PublishRequest, first_copy, further
 
 MOST_ROADS = 4096
 """The number of roads that are cached per link; a full cache is cleared."""
@@ -125,6 +126,135 @@ class Roads:
         onward = tuple([link for link in links if link != self._source])
         road = self._roads[links] = Road(onward, [self.queues[link] for link in onward], self._duties)
         return road
+
+
+class Entrance:
+    """The way of a client's publications into the overlay: they conform to an advertisement, and get a number.
+
+    ``next_number`` is the number of the next one. ``reached`` collects the links that got copies, in order.
+    """
+
+    __slots__ = (
+        "_audience_of",
+        "_audiences",
+        "_conforming",
+        "_deliver",
+        "_gate_to",
+        "_gates",
+        "_host",
+        "_incarnation",
+        "_now_ms",
+        "_publisher",
+        "next_number",
+        "reached",
+    )
+
+    def __init__(self, publisher: ClientId, host: BrokerId, incarnation: int, next_number: int, now_ms: float):
+        self._publisher = publisher
+        self._host = host
+        self._incarnation = incarnation
+        self._now_ms = now_ms
+        self._audiences: dict[AdvertisementId, int] = {}
+        self._gates: dict[tuple[Sequence[BrokerId], int], Gate] = {}
+        self.next_number = next_number
+        self.reached: dict[BrokerId, None] = {}
+
+    def ask(
+        self,
+        conforming: Callable[[Publication, ClientId], list[Any]],
+        audience_of: Callable[[Any], int],
+        gate_to: Callable[[Sequence[BrokerId], int], Gate],
+        deliver: Callable[[Publish, Match], None],
+    ) -> None:
+        """Set whom to ask for the advertisements of a publication, for their targets, and for the gate there.
+
+        ``audience_of`` returns the bits of the clusters that want an advertisement, or -1 if its publications are not
+        for here.
+        """
+        self._conforming = conforming
+        self._audience_of = audience_of
+        self._gate_to = gate_to
+        self._deliver = deliver
+
+    def pass_on(self, requests: list[Any], matches: list[Match], at: int) -> int:
+        """Queue the copies of requests from an index on, and return the index of the first that is not for here."""
+        size = len(requests)
+        while at < size and self._pass(requests[at], matches[at]):
+            at += 1
+        return at
+
+    def _pass(self, request: PublishRequest, match: Match) -> bool:
+        """Queue the copies of a publication, and return whether that was possible."""
+        targets = self._targets(request.publication)
+        if targets < 0:
+            return False
+        key = (match.links, targets)
+        gate = self._gates.get(key)
+        if gate is None:
+            gate = self._gates[key] = self._gate_to(match.links, targets)
+            self.reached.update(dict.fromkeys(gate.links))
+        if not gate.is_open(self._now_ms):
+            return False
+        publication = first_copy(request, self._host, self._incarnation, self.next_number)
+        self.next_number += 1
+        if match.numbers:
+            self._deliver(publication, match)
+        if gate.queues:
+            copy = further(publication, 1)
+            for index in range(len(gate.queues)):
+                queue = gate.queues[index]
+                queue.put_data(copy, 0, self._now_ms, gate.duties[index])
+        return True
+
+    def _targets(self, publication: Publication) -> int:
+        """Return the bits of the clusters that want a publication, or -1 if it is not for here."""
+        targets = 0
+        entries = self._conforming(publication, self._publisher)
+        if not entries:
+            return -1
+        for entry in entries:
+            audience = self._audiences.get(entry.id)
+            if audience is None:
+                audience = self._audiences[entry.id] = self._audience_of(entry)
+            if audience < 0:
+                return -1
+            targets |= audience
+        return targets
+
+
+class Gate:
+    """The queues that copies of a client's publication join, and the duties that they have in each.
+
+    Those of ``watched`` must not be congested. A gate that is not ``is_free`` stays closed.
+    """
+
+    __slots__ = ("duties", "is_free", "links", "queues", "watched")
+
+    def __init__(
+        self,
+        links: tuple[BrokerId, ...],
+        queues: list[OutputQueue],
+        duties: list[Duties | None],
+        watched: list[OutputQueue],
+        is_free: bool,
+    ):
+        self.links = links
+        self.queues = queues
+        self.duties = duties
+        self.watched = watched
+        self.is_free = is_free
+
+    def is_open(self, now_ms: float) -> bool:
+        """Return whether copies may join all queues now."""
+        if not self.is_free:
+            return False
+        for queue in self.queues:
+            if not queue.has_room(0) or queue._rerouted:
+                return False
+        for queue in self.watched:  # noqa: SIM110 (a loop in C)
+            if queue.congested(now_ms):
+                return False
+        return True
 
 
 def gather(batch: list[Any], at: int, run: list[Any]) -> bool:

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from octopia.broker import adapting, publishing
 from octopia.broker.adapting import Outgoing
+from octopia.broker.express import Entrance, Roads
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.ids import BrokerId, Peer
@@ -40,14 +41,22 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
     placed: dict[int, int] = {}
     view, inputs = adapting.View(state), state.inputs
     route = publishing.router_for(state, source, view)
-    roads = publishing.roads_for(state, source, view) if isinstance(source, BrokerId) else None
+    express: Roads | Entrance
+    if isinstance(source, BrokerId):
+        express = publishing.roads_for(state, source, view)
+    else:
+        express = publishing.entrance_for(state, source, view)
     matches = state.prt.match_many([each.publication for each in publications])
     index, size = 0, len(publications)
     while index < size:
-        if roads is not None and _is_way_free(state, source):
-            passed = roads.pass_on(publications, matches, index)
+        if _is_way_free(state, source):
+            if isinstance(express, Entrance):
+                express.next_number = state.next_publication
+            passed = express.pass_on(publications, matches, index)
+            if isinstance(express, Entrance):
+                state.next_publication = express.next_number
             if passed > index:
-                state.effects.ready.update(roads.reached)
+                state.effects.ready.update(express.reached)
                 placed[0] = placed.get(0, 0) + passed - index
                 index = passed
                 if index == size:
@@ -67,7 +76,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
 
 def _is_way_free(state: State, source: Peer) -> bool:
     """Return whether plain copies from a link may take the express way: nothing waits, and no decision is traced."""
-    is_traced = state.settings.detail is Detail.ALL
+    is_traced = state.settings.detail >= (Detail.ALL if isinstance(source, BrokerId) else Detail.DELIVERIES)
     return not is_traced and not state.blocked and (source, 0) not in state.inputs and not state.unheard_neighbours
 
 

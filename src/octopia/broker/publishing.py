@@ -18,7 +18,7 @@ from octopia.broker.audience import audience_of
 from octopia.broker.clients import advertised_by, refuse
 from octopia.broker.deliveries import deliver_to
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.express import Roads
+from octopia.broker.express import Entrance, Gate, Roads
 from octopia.broker.interface import Decision, Detail, LinkView, Routed
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
@@ -27,7 +27,7 @@ from octopia.content.nonconformance import explain_nonconformance
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.matching import Match
 from octopia.protocol import ClusterIndexVector
-from octopia.protocol.duties import Duties
+from octopia.protocol.duties import Duties, clusters_of
 from octopia.protocol.messages import Publish, PublishRequest
 from octopia.protocol.transit import further
 from octopia.settings import Algorithm
@@ -80,6 +80,48 @@ def roads_for(state: State, source: BrokerId, view: adapting.View) -> Roads:
     deliver = functools.partial(_deliver_from_broker, state, source)
     roads.begin(state.now_ms, view if state.is_adaptive else None, deliver)
     return roads
+
+
+def entrance_for(state: State, publisher: ClientId, view: adapting.View) -> Entrance:
+    """Return the express way of a client's publications, for one batch."""
+    entrance = Entrance(publisher, state.id, state.incarnation, state.next_publication, state.now_ms)
+    entrance.ask(
+        state.clt.conforming,
+        functools.partial(_targets_of, state),
+        functools.partial(_gate_to, state, publisher, view),
+        functools.partial(_deliver_from_client, state),
+    )
+    return entrance
+
+
+def _targets_of(state: State, entry: CltEntry) -> int:
+    """Return the other clusters that want an advertisement as bits, or -1 if its publications are ordered."""
+    if entry.ordered:
+        return -1
+    if state.is_adaptive:
+        return audience_of(state, (entry,)).targets
+    return entry.routing_civ.without_bit(state.cluster).bits
+
+
+def _gate_to(
+    state: State, publisher: ClientId, view: adapting.View, alinks: tuple[BrokerId, ...], targets: int
+) -> Gate:
+    """Return the queues that lead to aLinks and target clusters, and which of them routing asks about."""
+    ilinks = tuple([state.neighbourhood.secondary_neighbour(cluster) for cluster in clusters_of(targets)])
+    links = (*alinks, *ilinks)
+    queues = [state.queues[link] for link in links]
+    if state.is_adaptive:
+        plain = adapting.plain_duties(state, publisher)
+        duties: list[Duties | None] = [plain] * len(alinks)
+        duties += [adapting.entering(link.cluster) for link in ilinks]
+        return Gate(links, queues, duties, [], not any(map(view.congested, links)))
+    is_static = ROUTERS[state.settings.routing.algorithm] is route_statically
+    watched = [] if is_static else queues[len(alinks) :]
+    return Gate(links, queues, [None] * len(links), watched, state.settings.hop_limit > 0)
+
+
+def _deliver_from_client(state: State, publication: Publish, match: Match) -> None:
+    deliver_to(state, publication, state.prt.named(match.numbers))
 
 
 def _route_from_broker(

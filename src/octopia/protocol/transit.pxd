@@ -52,6 +52,9 @@ cdef class Deliver(Data):
     cdef readonly long long hop
 
 
+@cython.locals(copy=Publish)
+cpdef Publish first_copy(PublishRequest request, host_broker, unsigned long long incarnation, unsigned long long number)
+
 @cython.locals(delivery=Deliver)
 cpdef Deliver delivery_of(Publish copy, tuple handles)
 

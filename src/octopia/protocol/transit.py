@@ -219,6 +219,26 @@ class Deliver(Data):
         return PublicationId(self.host_broker, self.incarnation, self.number)
 
 
+def first_copy(request: PublishRequest, host_broker: BrokerId, incarnation: int, number: int) -> Publish:
+    """Return the publication that a client has requested, with the number that its host broker gives it."""
+    copy = Publish.__new__(Publish)
+    copy.host_broker = host_broker
+    copy.cluster = host_broker.cluster
+    copy.region = b""
+    copy.incarnation = incarnation
+    copy.number = number
+    copy.publication = request.publication
+    copy.hop = 0
+    copy.published_ms = request.published_ms
+    copy.ordered = False
+    copy.size_bytes = request.size_bytes
+    copy.detour = None
+    copy.clusters = 0
+    copy.bits = 0
+    copy.traffic_class = 0
+    return copy
+
+
 def delivery_of(copy: Publish, handles: tuple[int, ...]) -> Deliver:
     """Return the delivery of a copy to the subscriptions with these handles."""
     delivery = Deliver.__new__(Deliver)
