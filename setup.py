@@ -5,6 +5,7 @@ all of them are compiled or none. A ``.pxd`` file without a module declares C fu
 pyproject.toml.
 """
 
+import os
 import pathlib
 import sys
 
@@ -12,6 +13,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 SOURCES = [types for types in sorted(pathlib.Path("src").rglob("*.pxd")) if types.with_suffix(".py").exists()]
+CPUS = os.cpu_count() or 1
 
 
 def compiled():
@@ -39,6 +41,7 @@ def compiled():
             "infer_types": False,
         },
         build_dir="build",
+        nthreads=CPUS,
         quiet=True,
     )
     for module in modules:
@@ -72,4 +75,4 @@ class AllOrNothing(build_ext):
         return [pathlib.Path(self.build_lib, name), pathlib.Path("src", name)]
 
 
-setup(ext_modules=compiled(), cmdclass={"build_ext": AllOrNothing})
+setup(ext_modules=compiled(), cmdclass={"build_ext": AllOrNothing}, options={"build_ext": {"parallel": CPUS}})
