@@ -47,7 +47,7 @@ bench: $(READY)
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -q -m soak --timeout 0
 
-$(READY): requirements.lock pyproject.toml setup.py $(TYPES) $(TYPES:.pxd=.py)
+$(READY): requirements.lock pyproject.toml setup.py $(TYPES) $(wildcard $(TYPES:.pxd=.py))
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "OctopiA needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
