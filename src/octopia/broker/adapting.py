@@ -93,7 +93,11 @@ class View:
         verdict = self._verdicts.get(link)
         if verdict is None:
             queue = self._state.queues[link]
-            verdict = self._verdicts[link] = queue.congested(self._state.now_ms, self._common_ms)
+            if self._state.neighbourhood.secondary_neighbours:
+                verdict = queue.congested(self._state.now_ms, self._common_ms)
+            else:
+                verdict = queue.is_down  # With one cluster there is no other way.
+            self._verdicts[link] = verdict
         return verdict
 
     def queue_length(self, link: BrokerId) -> int:

@@ -13,8 +13,14 @@ from octopia.protocol.messages import Copy
 
 def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[SubscriptionId, ...]) -> None:
     """Queue a publication for the local clients with these subscriptions."""
-    if state.backlog:  # Some may be of clients that have left.
-        subscriptions = tuple(each for each in subscriptions if state.subscribers[each].client in state.clients)
+    subscriptions = still_served(state, subscriptions)
     if subscriptions:
         plan = state.plans.of(subscriptions, state.plan_delivery)
         state.for_clients.append(Delivered(publication, subscriptions, plan))
+
+
+def still_served(state: CommonState, subscriptions: tuple[SubscriptionId, ...]) -> tuple[SubscriptionId, ...]:
+    """Return the subscriptions whose clients have not left; those of others may still be in the backlog."""
+    if not state.backlog:
+        return subscriptions
+    return tuple(each for each in subscriptions if state.subscribers[each].client in state.clients)

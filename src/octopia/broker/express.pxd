@@ -4,7 +4,16 @@ from cpython cimport array as arrays
 
 from octopia.broker.queues cimport OutputQueue
 from octopia.matching.matched cimport Match
-from octopia.protocol.transit cimport Publish, PublishRequest, first_copy, further
+from octopia.protocol.transit cimport Data, Publish, PublishRequest, first_copy, further
+
+
+@cython.final
+cdef class Deliveries:
+    cdef public list _entries
+    cdef public object _plan_for
+    cdef public dict _plans
+
+    cdef int add(self, Publish copy, bytes numbers) except -1
 
 
 @cython.final
@@ -26,7 +35,8 @@ cdef class Roads:
     cdef public long long _batch
     cdef public double _now_ms
     cdef public object _view
-    cdef public object _deliver
+    cdef public Deliveries _deliveries
+    cdef public long long unwanted
     cdef readonly dict reached
 
     @cython.locals(size="long long")
@@ -40,7 +50,6 @@ cdef class Roads:
 
 @cython.final
 cdef class Entrance:
-    cdef public object _publisher
     cdef public object _host
     cdef public unsigned long long _incarnation
     cdef public double _now_ms
@@ -49,7 +58,7 @@ cdef class Entrance:
     cdef public object _conforming
     cdef public object _audience_of
     cdef public object _gate_to
-    cdef public object _deliver
+    cdef public Deliveries _deliveries
     cdef public unsigned long long next_number
     cdef public dict reached
 
@@ -57,7 +66,7 @@ cdef class Entrance:
     cpdef long long pass_on(self, list requests, list matches, long long at) except *
     @cython.locals(gate=Gate, publication=Publish, copy=Publish, queue=OutputQueue, index="long long")
     cdef bint _pass(self, PublishRequest request, Match match) except *
-    @cython.locals(entries=list)
+    @cython.locals(advertisements=list)
     cdef object _targets(self, publication)
 
 
@@ -72,6 +81,9 @@ cdef class Gate:
     @cython.locals(queue=OutputQueue)
     cpdef bint is_open(self, double now_ms) except *
 
+
+@cython.locals(publication=Data)
+cpdef list contents_of(list publications)
 
 @cython.locals(size="long long", publication=Publish)
 cpdef bint gather(list batch, long long at, list run) except *

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from octopia.broker.interface import Delivered, DeliveryPlan
 from octopia.broker.queues import OutputQueue
 from octopia.content import Publication
-from octopia.ids import AdvertisementId, BrokerId, ClientId
+from octopia.ids import AdvertisementId, BrokerId, SubscriptionId
 from octopia.matching.matched import Match
 from octopia.protocol.duties import Duties
 from octopia.protocol.transit import Publish, PublishRequest, first_copy, further
@@ -39,12 +40,13 @@ class Road:
 class Roads:
     """The roads of the publications that come over one link.
 
-    ``reached`` collects the links that got copies, in order.
+    ``reached`` collects the links that got copies, in order. ``unwanted`` counts the publications that nobody wants
+    here.
     """
 
     __slots__ = (
         "_batch",
-        "_deliver",
+        "_deliveries",
         "_duties",
         "_hop_limit",
         "_now_ms",
@@ -53,6 +55,7 @@ class Roads:
         "_view",
         "queues",
         "reached",
+        "unwanted",
     )
 
     def __init__(self, source: BrokerId, queues: dict[BrokerId, OutputQueue], hop_limit: int, duties: Duties | None):
@@ -64,18 +67,20 @@ class Roads:
         self._batch = 0
         self._now_ms = 0.0
         self._view: Any = None
-        self._deliver: Callable[[Publish, Match], None]
+        self._deliveries: Deliveries
+        self.unwanted = 0
         self.reached: dict[BrokerId, None] = {}
 
-    def begin(self, now_ms: float, view: Any, deliver: Callable[[Publish, Match], None]) -> None:
-        """Begin a batch; ``deliver`` delivers to local clients.
+    def begin(self, now_ms: float, view: Any, deliveries: Deliveries) -> None:
+        """Begin a batch; ``deliveries`` takes those to local clients.
 
         Under adaptive routing, ``view`` has the verdicts on links that the publications of the batch share.
         """
         self._batch += 1
         self._now_ms = now_ms
         self._view = view
-        self._deliver = deliver
+        self._deliveries = deliveries
+        self.unwanted = 0
         self.reached = {}
 
     def pass_on(self, publications: list[Any], matches: list[Match], at: int) -> int:
@@ -97,8 +102,10 @@ class Roads:
             road = self._make(links)
         if not self._can_use(road):
             return False
-        if match.numbers or not links:
-            self._deliver(publication, match)
+        if match.numbers:
+            self._deliveries.add(publication, match.numbers)
+        elif not links:
+            self.unwanted += 1
         if road.queues:
             copy = further(publication, 1)
             for queue in road.queues:
@@ -128,6 +135,32 @@ class Roads:
         return road
 
 
+class Deliveries:
+    """The deliveries to local clients: an entry per publication, with the plan of its recipients.
+
+    Plans are looked up once per batch and set of subscriptions; ``plan_for`` finds them by the numbers of a match.
+    """
+
+    __slots__ = ("_entries", "_plan_for", "_plans")
+
+    def __init__(
+        self,
+        entries: list[Any],
+        plan_for: Callable[[bytes], tuple[tuple[SubscriptionId, ...], DeliveryPlan] | None],
+    ):
+        self._entries = entries
+        self._plan_for = plan_for
+        self._plans: dict[bytes, Any] = {}
+
+    def add(self, copy: Publish, numbers: bytes) -> None:
+        """Add a publication for the subscriptions with these numbers."""
+        plan = self._plans.get(numbers, self)
+        if plan is self:
+            plan = self._plans[numbers] = self._plan_for(numbers)
+        if plan is not None:
+            self._entries.append(Delivered(copy, plan[0], plan[1]))
+
+
 class Entrance:
     """The way of a client's publications into the overlay: they conform to an advertisement, and get a number.
 
@@ -138,19 +171,17 @@ class Entrance:
         "_audience_of",
         "_audiences",
         "_conforming",
-        "_deliver",
+        "_deliveries",
         "_gate_to",
         "_gates",
         "_host",
         "_incarnation",
         "_now_ms",
-        "_publisher",
         "next_number",
         "reached",
     )
 
-    def __init__(self, publisher: ClientId, host: BrokerId, incarnation: int, next_number: int, now_ms: float):
-        self._publisher = publisher
+    def __init__(self, host: BrokerId, incarnation: int, next_number: int, now_ms: float):
         self._host = host
         self._incarnation = incarnation
         self._now_ms = now_ms
@@ -161,12 +192,12 @@ class Entrance:
 
     def ask(
         self,
-        conforming: Callable[[Publication, ClientId], list[Any]],
-        audience_of: Callable[[Any], int],
+        conforming: Callable[[Publication], list[AdvertisementId]],
+        audience_of: Callable[[AdvertisementId], int],
         gate_to: Callable[[Sequence[BrokerId], int], Gate],
-        deliver: Callable[[Publish, Match], None],
+        deliveries: Deliveries,
     ) -> None:
-        """Set whom to ask for the advertisements of a publication, for their targets, and for the gate there.
+        """Set whom to ask for the advertisements of a publication, for their targets, and for the gate to these.
 
         ``audience_of`` returns the bits of the clusters that want an advertisement, or -1 if its publications are not
         for here.
@@ -174,7 +205,7 @@ class Entrance:
         self._conforming = conforming
         self._audience_of = audience_of
         self._gate_to = gate_to
-        self._deliver = deliver
+        self._deliveries = deliveries
 
     def pass_on(self, requests: list[Any], matches: list[Match], at: int) -> int:
         """Queue the copies of requests from an index on, and return the index of the first that is not for here."""
@@ -198,7 +229,7 @@ class Entrance:
         publication = first_copy(request, self._host, self._incarnation, self.next_number)
         self.next_number += 1
         if match.numbers:
-            self._deliver(publication, match)
+            self._deliveries.add(publication, match.numbers)
         if gate.queues:
             copy = further(publication, 1)
             for index in range(len(gate.queues)):
@@ -209,13 +240,13 @@ class Entrance:
     def _targets(self, publication: Publication) -> int:
         """Return the bits of the clusters that want a publication, or -1 if it is not for here."""
         targets = 0
-        entries = self._conforming(publication, self._publisher)
-        if not entries:
+        advertisements = self._conforming(publication)
+        if not advertisements:
             return -1
-        for entry in entries:
-            audience = self._audiences.get(entry.id)
+        for advertisement in advertisements:
+            audience = self._audiences.get(advertisement)
             if audience is None:
-                audience = self._audiences[entry.id] = self._audience_of(entry)
+                audience = self._audiences[advertisement] = self._audience_of(advertisement)
             if audience < 0:
                 return -1
             targets |= audience
@@ -255,6 +286,11 @@ class Gate:
             if queue.congested(now_ms):
                 return False
         return True
+
+
+def contents_of(publications: list[Any]) -> list[Publication]:
+    """Return the contents of publications or requests."""
+    return [publication.publication for publication in publications]
 
 
 def gather(batch: list[Any], at: int, run: list[Any]) -> bool:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from octopia.broker import adapting, publishing
 from octopia.broker.adapting import Outgoing
-from octopia.broker.express import Entrance, Roads
+from octopia.broker.express import Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.ids import BrokerId, Peer
@@ -46,7 +46,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
         express = publishing.roads_for(state, source, view)
     else:
         express = publishing.entrance_for(state, source, view)
-    matches = state.prt.match_many([each.publication for each in publications])
+    matches = state.prt.match_many(contents_of(publications))
     index, size = 0, len(publications)
     while index < size:
         if _is_way_free(state, source):
@@ -55,6 +55,8 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
             passed = express.pass_on(publications, matches, index)
             if isinstance(express, Entrance):
                 state.next_publication = express.next_number
+            elif express.unwanted:
+                publishing.count_unwanted(state, source, express)
             if passed > index:
                 state.effects.ready.update(express.reached)
                 placed[0] = placed.get(0, 0) + passed - index

@@ -16,15 +16,15 @@ from octopia.broker.adapting import Outgoing
 from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, Reason, published, route_adaptively
 from octopia.broker.audience import audience_of
 from octopia.broker.clients import advertised_by, refuse
-from octopia.broker.deliveries import deliver_to
+from octopia.broker.deliveries import deliver_to, still_served
 from octopia.broker.dynamic_routing import route_dynamically
-from octopia.broker.express import Entrance, Gate, Roads
-from octopia.broker.interface import Decision, Detail, LinkView, Routed
+from octopia.broker.express import Deliveries, Entrance, Gate, Roads
+from octopia.broker.interface import Decision, DeliveryPlan, Detail, LinkView, Routed
 from octopia.broker.state import State
 from octopia.broker.static_routing import RoutingView, Wanted, route_statically
 from octopia.broker.tables import CltEntry
 from octopia.content.nonconformance import explain_nonconformance
-from octopia.ids import BrokerId, ClientId, Peer
+from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.matching import Match
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.duties import Duties, clusters_of
@@ -77,25 +77,42 @@ def roads_for(state: State, source: BrokerId, view: adapting.View) -> Roads:
     if roads is None or roads.queues is not state.queues:
         duties = adapting.plain_duties(state, source) if state.is_adaptive else None
         roads = state.roads[source] = Roads(source, state.queues, state.settings.hop_limit, duties)
-    deliver = functools.partial(_deliver_from_broker, state, source)
-    roads.begin(state.now_ms, view if state.is_adaptive else None, deliver)
+    roads.begin(state.now_ms, view if state.is_adaptive else None, _deliveries_of(state))
     return roads
+
+
+def count_unwanted(state: State, source: Peer, roads: Roads) -> None:
+    """Count the publications that entered this cluster, and that nobody wants here (D6)."""
+    if isinstance(source, BrokerId) and source.cluster != state.cluster:
+        state.counters.false_positives += roads.unwanted
+    roads.unwanted = 0
+
+
+def _deliveries_of(state: State) -> Deliveries:
+    return Deliveries(state.for_clients, functools.partial(_plan_for, state))
+
+
+def _plan_for(state: State, numbers: bytes) -> tuple[tuple[SubscriptionId, ...], DeliveryPlan] | None:
+    """Return the local subscriptions with these numbers, and the plan of their delivery; None if all have left."""
+    subscriptions = still_served(state, state.prt.named(numbers))
+    return (subscriptions, state.plans.of(subscriptions, state.plan_delivery)) if subscriptions else None
 
 
 def entrance_for(state: State, publisher: ClientId, view: adapting.View) -> Entrance:
     """Return the express way of a client's publications, for one batch."""
-    entrance = Entrance(publisher, state.id, state.incarnation, state.next_publication, state.now_ms)
+    entrance = Entrance(state.id, state.incarnation, state.next_publication, state.now_ms)
     entrance.ask(
-        state.clt.conforming,
+        state.clt.conformity_with(publisher),
         functools.partial(_targets_of, state),
         functools.partial(_gate_to, state, publisher, view),
-        functools.partial(_deliver_from_client, state),
+        _deliveries_of(state),
     )
     return entrance
 
 
-def _targets_of(state: State, entry: CltEntry) -> int:
+def _targets_of(state: State, advertisement: AdvertisementId) -> int:
     """Return the other clusters that want an advertisement as bits, or -1 if its publications are ordered."""
+    entry = state.clt[advertisement]
     if entry.ordered:
         return -1
     if state.is_adaptive:
@@ -118,10 +135,6 @@ def _gate_to(
     is_static = ROUTERS[state.settings.routing.algorithm] is route_statically
     watched = [] if is_static else queues[len(alinks) :]
     return Gate(links, queues, [None] * len(links), watched, state.settings.hop_limit > 0)
-
-
-def _deliver_from_client(state: State, publication: Publish, match: Match) -> None:
-    deliver_to(state, publication, state.prt.named(match.numbers))
 
 
 def _route_from_broker(

@@ -10,7 +10,7 @@ A table stores the entries of the paper; the matcher behind it answers questions
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -126,6 +126,16 @@ class Clt:
     def intersected_by(self, interest: Disjunction) -> list[CltEntry]:
         """Return the entries whose advertisement intersects ``interest``, by id."""
         return [self._entries[each] for each in self._matcher.intersected_by(interest)]
+
+    def __getitem__(self, advertisement: AdvertisementId) -> CltEntry:
+        return self._entries[advertisement]
+
+    def conformity_with(self, publisher: ClientId) -> Callable[[Publication], list[AdvertisementId]]:
+        """Return a function that finds the publisher's own advertisements to which a publication conforms, by id.
+
+        It holds until an advertisement comes or goes.
+        """
+        return self._matcher.conformity_with(publisher)
 
     def conforming(self, publication: Publication, publisher: ClientId) -> list[CltEntry]:
         """Return the publisher's own entries to which ``publication`` conforms, by id."""

@@ -9,7 +9,7 @@ scan does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -345,13 +345,16 @@ class IndexAdvertisements:
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
         """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
+        return self.conformity_with(link)(publication)
+
+    def conformity_with(self, link: Peer) -> Callable[[Publication], list[AdvertisementId]]:
+        """Return a function that finds the advertisements from ``link`` to which a publication conforms."""
         offers = self._offers.get(link)
         if offers is None:
-            own = self._by_link.get(link)
-            if own is None:
-                return []
-            offers = self._offers[link] = Offers(own)
-        return offers.conforming(publication)
+            offers = Offers(self._by_link.get(link, {}))
+            if link in self._by_link:
+                self._offers[link] = offers
+        return offers.conforming
 
     def _probe_interest(self, interest: Filter) -> bool | None:
         """Ask for advertisements that declare all required attributes, with values that may satisfy the interest.

@@ -10,7 +10,7 @@ publications of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from octopia.content import Disjunction, Publication
@@ -68,6 +68,12 @@ class Advertisements(Protocol):
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:
         """Return the advertisements from ``link`` to which ``publication`` conforms, sorted by id."""
+
+    def conformity_with(self, link: Peer) -> Callable[[Publication], list[AdvertisementId]]:
+        """Return a function that finds the advertisements from ``link`` to which a publication conforms.
+
+        It holds until an advertisement is added or removed.
+        """
 
 
 class MatcherFactory(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from octopia.content import Disjunction, Publication, conforms, intersects, matches
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
@@ -97,6 +98,10 @@ class ScanAdvertisements:
         return sorted(
             each for each, (offer, source) in self._entries.items() if source == link and conforms(offer, publication)
         )
+
+    def conformity_with(self, link: Peer) -> Callable[[Publication], list[AdvertisementId]]:
+        """Return a function that finds the advertisements from ``link`` to which a publication conforms."""
+        return functools.partial(self.conforming, link=link)
 
 
 SCAN = MatcherFactory(ScanSubscriptions, ScanAdvertisements)

@@ -57,7 +57,7 @@ from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import fan_out
 from octopia.node.links import ClientLink, Link, NeighbourLink
-from octopia.node.pouring import pour
+from octopia.node.pouring import pour, pour_replies
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
 from octopia.node.settings import NodeSettings
@@ -638,8 +638,7 @@ class Node:
             return
         session.accept_data(self.accepts_data_from(link.peer))
         if not mailbox.is_empty and self._can_write(link):
-            for reply in mailbox.take_all():
-                session.send(reply, now_ms)
+            pour_replies(mailbox.take_all(), *session.begin_output(now_ms))
             if session.retransmits:  # This brings its deadline forward.
                 self._alarms.set(link)
 

@@ -7,3 +7,5 @@ from octopia.link.flow cimport Sender
 
 @cython.locals(lane=_Lane, count="long long")
 cpdef long long pour(OutputQueue queue, Sender sender, list outbox, double now_ms, long long most) except *
+
+cpdef pour_replies(list replies, Sender sender, list outbox)

@@ -29,3 +29,9 @@ def pour(queue: OutputQueue, sender: Sender, outbox: list[Any], now_ms: float, m
     if count:
         queue.has_left(now_ms, count)
     return count
+
+
+def pour_replies(replies: list[Any], sender: Sender, outbox: list[Any]) -> None:
+    """Move the replies to a client into its session; they need no credit."""
+    for reply in replies:
+        sender.send(reply, outbox)
