@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 from octopia.broker import losses
@@ -44,14 +44,16 @@ class View:
     """The read-only view of a broker for adaptive routing, for the publications that arrive together.
 
     They share the verdicts on links. So a large batch that finds a queue empty does not make its own link congested:
-    only copies that still wait when the next batch arrives do.
+    only copies that still wait when the next batch arrives do. ``decisions`` are those that they may share, each with
+    the number of publications that may still do so.
     """
 
-    __slots__ = ("_state", "_usual_at_ms", "_usual_ms", "_verdicts")
+    __slots__ = ("_state", "_usual_at_ms", "_usual_ms", "_verdicts", "decisions")
 
     def __init__(self, state: State):
         self._state = state
         self._verdicts: dict[BrokerId, bool] = {}
+        self.decisions: dict[Hashable, tuple[AdaptiveDecision, int]] = {}
         self._usual_ms: float | None = None
         self._usual_at_ms = -1.0
 

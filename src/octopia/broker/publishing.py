@@ -36,6 +36,9 @@ Router: TypeAlias = Callable[[Wanted, RoutingView], Decision]
 
 _ALL = Detail.ALL
 
+SHARED = 16
+"""The number of publications of a batch that share a decision of adaptive routing."""
+
 ROUTERS: dict[Algorithm, Router] = {Algorithm.STATIC: route_statically, Algorithm.DYNAMIC: route_dynamically}
 
 
@@ -213,7 +216,7 @@ def _adapt_from_broker(
             _deliver_from_broker(state, sender, publication, match)
             return copies
     arrival = adapting.arrival_of(state, sender, publication)
-    decision = route_adaptively(arrival, interested, view)
+    decision = _decide_adaptively(state, arrival, interested, view)
     if decision.delivers:
         _deliver_from_broker(state, sender, publication, match)
     return _carry_out(state, view, sender, publication, arrival, decision, match, ())
@@ -235,8 +238,28 @@ def _adapt_from_client(
         if copies is not None:
             return copies
     arrival = published(state.cluster, audience)
-    decision = route_adaptively(arrival, interested, view)
+    decision = _decide_adaptively(state, arrival, interested, view)
     return _carry_out(state, view, publisher, publication, arrival, decision, match, advertisements)
+
+
+def _decide_adaptively(
+    state: State, arrival: Arrival, interested: Sequence[BrokerId], view: adapting.View
+) -> AdaptiveDecision:
+    """Run adaptive routing; publications that arrive together share decisions, as they share verdicts.
+
+    A decision holds for ``SHARED`` of them, so that a large batch is still divided among the ways. A trace of decisions
+    has each of its own.
+    """
+    if state.settings.detail is _ALL:
+        return route_adaptively(arrival, interested, view)
+    key = (arrival.duties, arrival.ilink, id(arrival.audience), tuple(interested))
+    known = view.decisions.get(key)
+    if known is not None and known[1]:
+        view.decisions[key] = (known[0], known[1] - 1)
+        return known[0]
+    decision = route_adaptively(arrival, interested, view)
+    view.decisions[key] = (decision, SHARED - 1)
+    return decision
 
 
 def _carry_out(
