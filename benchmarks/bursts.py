@@ -153,10 +153,12 @@ def _row(name: str, found: Sequence[Figures]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run all bursts, and print a table per host."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", default="A.0,G.0", help="the hosts of bursts: an edge and an inner broker")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--publications", type=int, default=5_000)
-    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    parser.add_argument(
+        "--hosts", default="A.0,G.0", help="the hosts of bursts: an edge and an inner broker (default: %(default)s)"
+    )
+    parser.add_argument("--seeds", type=int, default=5, help="(default: %(default)s)")
+    parser.add_argument("--publications", type=int, default=5_000, help="(default: %(default)s)")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="(default: %(default)s)")
     wanted = parser.parse_args(arguments)
     algorithms, seeds = [Algorithm(each) for each in wanted.algorithms.split(",")], range(1, wanted.seeds + 1)
     screen = Console()

@@ -218,9 +218,9 @@ def summarise(count: int, rounds: int, seed: int, fastest_s: dict[str, float]) -
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=5_000, help="publications per round")
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--publications", type=int, default=5_000, help="publications per round (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=40, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     try:

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--publications", type=int, default=1500, help="of the first part (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=3.0, help="per case of the second part (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     screen, found = Console(stderr=True), {}

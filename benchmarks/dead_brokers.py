@@ -333,13 +333,32 @@ def simulate(placement: Placement, algorithms: Sequence[Algorithm], publications
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run both parts, and print a table for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dead", type=int, nargs="*", default=[1, 2, 3], help="numbers of dead processes of 12")
-    parser.add_argument("--seconds", type=float, default=6.0, help="the time for which load continues after a kill")
-    parser.add_argument("--rate", type=float, default=200.0, help="publications per second")
-    parser.add_argument("--simulated", type=int, default=9, help="the number of dead brokers of 56 in the simulator")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--publications", type=int, default=20, help="publications per publisher in the simulator")
-    parser.add_argument("--algorithms", type=Algorithm, nargs="+", choices=ALGORITHMS, default=ALGORITHMS)
+    parser.add_argument(
+        "--dead", type=int, nargs="*", default=[1, 2, 3], help="numbers of dead processes of 12 (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=6.0,
+        help="the time for which load continues after a kill (default: %(default)s)",
+    )
+    parser.add_argument("--rate", type=float, default=200.0, help="publications per second (default: %(default)s)")
+    parser.add_argument(
+        "--simulated",
+        type=int,
+        default=9,
+        help="the number of dead brokers of 56 in the simulator (default: %(default)s)",
+    )
+    parser.add_argument("--seeds", type=int, default=10, help="(default: %(default)s)")
+    parser.add_argument(
+        "--publications",
+        type=int,
+        default=20,
+        help="publications per publisher in the simulator (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--algorithms", type=Algorithm, nargs="+", choices=ALGORITHMS, default=ALGORITHMS, help="(default: all)"
+    )
     wanted, screen = parser.parse_args(arguments), Console()
     algorithms: Sequence[Algorithm] = wanted.algorithms
     try:

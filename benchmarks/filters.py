@@ -243,10 +243,14 @@ def check(is_right: bool, complaint: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one row of JSON per question."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=30, help="how often each match is timed")
-    parser.add_argument("--cases", type=int, default=3000, help="how many random patterns are tried")
-    parser.add_argument("--subscriptions", type=int, default=5000, help="how many subscriptions come and go")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=30, help="how often each match is timed (default: %(default)s)")
+    parser.add_argument(
+        "--cases", type=int, default=3000, help="how many random patterns are tried (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--subscriptions", type=int, default=5000, help="how many subscriptions come and go (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     print(json.dumps(measure_frame()))
     for kind in candidates():

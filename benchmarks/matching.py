@@ -200,10 +200,16 @@ def _delete_rate(matcher: IndexSubscriptions, size: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 2_500, 10_000, 100_000, 1_000_000])
-    parser.add_argument("--publications", type=int, default=1024)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="(default: all)")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        type=int,
+        default=[1_000, 2_500, 10_000, 100_000, 1_000_000],
+        help="(default: %(default)s)",
+    )
+    parser.add_argument("--publications", type=int, default=1024, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     if not options.json:

@@ -278,10 +278,16 @@ def measure(size: Size, tree: str, before: Before | None = None, *, only: str | 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=10_000, help="publications per round")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=5.0, help="duration of the delay measurement")
-    parser.add_argument("--overlay", default="paper:se", help="the large overlay, a tree such as paper:se")
+    parser.add_argument(
+        "--publications", type=int, default=10_000, help="publications per round (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="(default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="duration of the delay measurement (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--overlay", default="paper:se", help="the large overlay, a tree such as paper:se (default: %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     parser.add_argument("--only", choices=["algorithms"], help="only the comparison of routing algorithms")
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, measured in turn")

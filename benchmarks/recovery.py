@@ -423,8 +423,8 @@ def show(row: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 20_000, 80_000])
-    parser.add_argument("--scenarios", nargs="+", choices=[*SCENARIOS], default=[*SCENARIOS])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 20_000, 80_000], help="(default: %(default)s)")
+    parser.add_argument("--scenarios", nargs="+", choices=[*SCENARIOS], default=[*SCENARIOS], help="(default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     for scenario in options.scenarios:

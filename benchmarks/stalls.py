@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=100_000, help="the number of subscriptions (default: 100,000)")
-    parser.add_argument("--scenarios", nargs="+", choices=[*SCENARIOS], default=[*SCENARIOS])
+    parser.add_argument("--scenarios", nargs="+", choices=[*SCENARIOS], default=[*SCENARIOS], help="(default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     exclude_from_collection()

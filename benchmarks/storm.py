@@ -212,9 +212,13 @@ def free_port() -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 2_500, 5_000])
-    parser.add_argument("--processes", type=int, default=4, help="processes that hold the clients")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which the benchmark fails")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 2_500, 5_000], help="(default: %(default)s)")
+    parser.add_argument(
+        "--processes", type=int, default=4, help="processes that hold the clients (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after which the benchmark fails (default: %(default)s)"
+    )
     parser.add_argument("--asyncio", action="store_true", help="run the broker without uvloop")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)

@@ -143,10 +143,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subscriptions", type=int, default=10_000)
-    parser.add_argument("--advertisements", type=int, default=500)
-    parser.add_argument("--requests", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--subscriptions", type=int, default=10_000, help="(default: %(default)s)")
+    parser.add_argument("--advertisements", type=int, default=500, help="(default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=300, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     found = measure(parser.parse_args(arguments))
     if parser.parse_args(arguments).json:

@@ -190,13 +190,18 @@ def _worker_peak_mb(spark: SparkSession, partitions: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--publications", type=int, default=DEFAULT_PUBLICATIONS)
-    parser.add_argument("--subscriptions", type=int, default=DEFAULT_SUBSCRIPTIONS)
-    parser.add_argument("--selectivity", type=float, default=0.02)
-    parser.add_argument("--partitions", type=int, default=2 * (os.cpu_count() or 1))
-    parser.add_argument("--sample", type=int, default=50, help="the number of subscriptions compared pair by pair")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--publications", type=int, default=DEFAULT_PUBLICATIONS, help="(default: %(default)s)")
+    parser.add_argument("--subscriptions", type=int, default=DEFAULT_SUBSCRIPTIONS, help="(default: %(default)s)")
+    parser.add_argument("--selectivity", type=float, default=0.02, help="(default: %(default)s)")
+    parser.add_argument("--partitions", type=int, default=2 * (os.cpu_count() or 1), help="(default: %(default)s)")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=50,
+        help="the number of subscriptions compared pair by pair (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
+    parser.add_argument("--master", default="local[*]", help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args(arguments)
     active = SparkSession.getActiveSession()

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,13 +119,15 @@ class Terminals:
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
-    def stop(self) -> None:
-        """Press Ctrl-C in all terminals, in the order in which they were opened."""
+    def stop(self) -> list[Terminal]:
+        """Press Ctrl-C in all terminals, in the order in which they were opened, and return them."""
         for each in self.running:
             if each.process.poll() is None:
                 each.process.send_signal(signal.SIGINT)
         for each in self.running:
             each.wait()
+        stopped, self.running = self.running, []
+        return stopped
 
     def as_shown(self, text: str) -> list[str]:
         """Return the lines of an output with the ports of the page, and without times."""
@@ -184,29 +187,40 @@ def terminals(tmp_path: Path) -> Iterator[Terminals]:
 
 
 def test_the_tutorial(terminals: Terminals) -> None:
-    last_text = ""
     for language, text in BLOCKS:
         if language == "toml" and "[overlay]" not in text:
             terminals.write_overlay(text)
         elif language == "text":
-            last_text = text
-            if "stopping" not in text:
+            if "stopping" in text:
+                check_the_end(terminals, text)
+            else:
                 wait_for(terminals.running[-1], text.strip(), terminals)
         elif language == "console":
             for command, shown in commands(text):
                 play(command, shown, terminals)
+    _, killed, subscriber, _ = terminals.running
+    subscriber.wait_for(lambda: '{"gap": {"cause": "restart", "count": null}}' in subscriber.output, "a notice")
+    assert [each["hops"] for each in received_by(subscriber)] == [2, 4]
+    stopped = terminals.stop()
+    assert [each.process.returncode for each in stopped if each is not killed] == [0, 0, 0]
+
+
+def check_the_end(terminals: Terminals, shown: str) -> None:
+    """Stop ``octopia up`` and everything else, once all publications have arrived."""
     check_deliveries(terminals.running[1])
     terminals.running[-1].wait()
-    terminals.stop()
-    assert terminals.as_shown(terminals.running[0].output)[-2:] == terminals.as_shown(last_text)
-    assert [each.process.returncode for each in terminals.running] == [0, 0, 0, 0]
+    stopped = terminals.stop()
+    assert terminals.as_shown(stopped[0].output)[-2:] == terminals.as_shown(shown)
+    assert [each.process.returncode for each in stopped] == [0, 0, 0, 0]
 
 
 def play(command: str, shown: str, terminals: Terminals) -> None:
     """Run a command and compare its output; one without output keeps running in its own terminal."""
     expected = terminals.as_shown(shown)
-    if command.startswith(("octopia up", "octopia sub")):
-        wait_for(terminals.start(command), expected[0], terminals)
+    if command.startswith(("octopia up", "octopia sub", "octopia broker")):
+        wait_for(terminals.start(command.removesuffix(" &")), expected[0], terminals)
+    elif command == "kill -9 %1":
+        kill(terminals)
     elif command == "octopia status":
         check_status(terminals, expected)
     elif not expected:
@@ -215,10 +229,26 @@ def play(command: str, shown: str, terminals: Terminals) -> None:
         assert terminals.as_shown(terminals.run(command)) == expected, command
 
 
+def kill(terminals: Terminals) -> None:
+    """Kill lon.0 once the first publication has arrived, and wait until its four neighbours have noticed."""
+    others, background, subscriber = terminals.running
+    subscriber.wait_for(lambda: len(received_by(subscriber)) == 1, "the first publication")
+    background.process.kill()
+    background.wait()
+    lost = re.compile(r"event=connection_lost .*neighbour=lon\.0")
+    others.wait_for(lambda: len(lost.findall(others.output)) == 4, "four links that went down")
+
+
+def received_by(subscriber: Terminal) -> list[dict[str, Any]]:
+    """Return the publications that a subscriber has printed so far."""
+    lines = [json.loads(line) for line in subscriber.output.splitlines() if line.startswith("{")]
+    return [each for each in lines if "id" in each]
+
+
 def check_deliveries(subscriber: Terminal) -> None:
     """Check that the subscriber in cluster 1 received everything once; a busy machine may cause longer ways."""
     subscriber.wait_for(lambda: subscriber.output.count("\n{") >= 1001, "1001 publications")
-    received = [json.loads(line) for line in subscriber.output.splitlines() if line.startswith("{")]
+    received = received_by(subscriber)
     assert len({each["id"] for each in received}) == len(received) == 1001
     assert min(each["hops"] for each in received) == 2
 

@@ -68,12 +68,12 @@ SCENARIOS = [
     for text in blocks(page, "toml")
     if is_scenario(text)
 ]
-COMMANDS = shown_commands("docs/scenarios.md")
+COMMANDS = [*shown_commands("docs/scenarios.md"), *shown_commands("docs/simulator.md")]
 
 
 def test_there_is_something_to_test():
     assert len(SCENARIOS) >= 3
-    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "sim", "sim", "sim"]
+    assert [shlex.split(command)[1] for command, _ in COMMANDS] == ["topology", "sim", "sim", "sim", "sim"]
     assert len(PAGES) >= 10
 
 

@@ -23,8 +23,8 @@ from octopia.broker.adaptive_routing import (
     route_adaptively,
     taken_back,
 )
-from octopia.broker.congestion import LEAST_COPY_MS, work_of
-from octopia.broker.interface import Decision, Detail, Routed, Verdict
+from octopia.broker.congestion import LEAST_COPY_MS, Rule, work_of
+from octopia.broker.interface import Decision, Detail, LinkView, Routed, Verdict
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
 from octopia.broker.statuses import AlinkStatus, Status, make_status
@@ -105,6 +105,19 @@ class View:
     def queue_length(self, link: BrokerId) -> int:
         """Return the length of a queue as routing sees it."""
         return self._state.queues[link].length
+
+    def look_at(self, link: BrokerId) -> LinkView:
+        """Return the state of a link with the rule that made it congested, for explanations."""
+        state = self._state
+        queue, congested = state.queues[link], self.congested(link)
+        if not congested:
+            return LinkView(link, queue.length, congested=False)
+        if queue.verdict is not Verdict.AUTO:
+            return LinkView(link, queue.length, congested=True, rule=Rule.FORCED)
+        if queue.is_down:
+            return LinkView(link, queue.length, congested=True, rule=Rule.DOWN)
+        rule, rule_ms = queue.hold.rule(queue.load(state.now_ms), state.now_ms, self._common_ms())
+        return LinkView(link, queue.length, congested=True, rule=rule, rule_ms=rule_ms)
 
     def work(self, link: BrokerId) -> float:
         """Return the work that waits for the link to a neighbour."""
@@ -346,11 +359,12 @@ def retry_refused(state: State, by: Place) -> None:
 
 
 def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms: float) -> None:
-    decision = route_adaptively(arrival, (), View(state))
+    view = View(state)
+    decision = route_adaptively(arrival, (), view)
     if decision.steps:
         state.counters.detours += 1
     if state.settings.detail is Detail.ALL:
-        state.facts.append(_story(state, publication, arrival, decision))
+        state.facts.append(_story(state, view, publication, arrival, decision))
     for each in decision.waiting:
         wait(state, publication, each, since_ms=since_ms)
     copies = copies_of(state, publication, decision.dispatches)
@@ -369,10 +383,22 @@ def _route_again(state: State, publication: Publish, arrival: Arrival, since_ms:
             wait(state, publication, rest, refused_by=place, since_ms=since_ms)
 
 
-def _story(state: State, publication: Publish, arrival: Arrival, decision: AdaptiveDecision) -> Routed:
+def look_at_links(view: View, arrival: Arrival, decision: AdaptiveDecision) -> tuple[LinkView, ...]:
+    """Return the states of the links that a copy needs or takes, aLinks first, each by broker id."""
+    here = view.broker
+    links = {view.ilink(cluster) for cluster in clusters_of(arrival.duties.enter) if cluster != here.cluster}
+    for step in decision.steps:
+        links.update(view.alink(region) for region, _ in step.duties.cross)
+        if step.link is not None:
+            links.add(step.link)
+    return tuple(view.look_at(link) for link in sorted(links, key=lambda link: (link.region == here.region, link)))
+
+
+def _story(state: State, view: View, publication: Publish, arrival: Arrival, decision: AdaptiveDecision) -> Routed:
     """Return the record of a decision about a copy that was already here."""
     targets = ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters)
-    return Routed(publication.id, publication.publication, state.id, (), (), (), targets, (), Decision(()), decision)
+    links = look_at_links(view, arrival, decision)
+    return Routed(publication.id, publication.publication, state.id, (), (), (), targets, links, Decision(()), decision)
 
 
 # Limits (D10).

@@ -168,6 +168,7 @@ class Reason(enum.StrEnum):
     BEST = "it is the best way"
     TIRED = "the copy has crossed too many iLinks"
     LOST = "the broker cannot be reached from this region"
+    ELSEWHERE = "nobody in this region wants it"
     DOWN = "the link is down"
     NOWHERE = "there is no way"
 
@@ -180,7 +181,11 @@ class Way(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A part of a decision: some duties, their link (None: they wait or are replaced), the reason, and all ways."""
+    """A part of a decision: some duties, their link (None: they wait or are replaced), the reason, and all ways.
+
+    With ``Reason.ELSEWHERE``, and with ``Reason.LOST`` if nothing waits, the duties are the new ones: clusters that
+    cross instead of being entered here.
+    """
 
     duties: Duties
     link: BrokerId | None
@@ -304,6 +309,10 @@ class _Plan:
         for region in regions:
             self.cross[region] = self.cross.get(region, 0) | 1 << cluster
 
+    def note_crossing(self, cross: dict[str, int], reason: Reason) -> None:
+        """Record why clusters cross to other regions instead of being entered here."""
+        self.steps.append(Step(Duties(0, crossings(cross), self.origin, self.ilinks), None, reason))
+
     def sorted_dispatches(self) -> tuple[Dispatch, ...]:
         """Return the copies, aLinks first, each by broker id."""
         region = self.at.broker.region
@@ -355,6 +364,8 @@ def _give_up_lost(plan: _Plan, audience: Audience | None) -> bool:
         plan.cross_instead(cluster, regions)
         if held is None or held.here:
             plan.wait(Duties(1 << cluster, (), Origin.LOCAL, plan.ilinks), Reason.LOST)
+        else:
+            plan.note_crossing(dict.fromkeys(regions, 1 << cluster), Reason.LOST)
     return plan.enter != before
 
 
@@ -379,10 +390,15 @@ def _go_directly(plan: _Plan) -> None:
 
 def _cross_early(plan: _Plan, audience: Audience) -> None:
     """Enter clusters without subscribers in the host region only in the regions that want the publication."""
+    moved: dict[str, int] = {}
     for cluster in clusters_of(plan.enter):
         directions = audience.counted[cluster]
         if not directions.here:
             plan.cross_instead(cluster, directions.regions)
+            for region in directions.regions:
+                moved[region] = moved.get(region, 0) | 1 << cluster
+    if moved:
+        plan.note_crossing(moved, Reason.ELSEWHERE)
 
 
 def _send_over_alinks(plan: _Plan, *, transit: bool) -> None:

@@ -25,6 +25,7 @@ may try it again, and measures it.
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import deque
 
@@ -35,6 +36,17 @@ SLOW = 2.0
 
 LEAST_COPY_MS = 0.1
 """The time that a copy takes at least when links are compared: a long queue is long on the fastest link, too."""
+
+
+class Rule(enum.Enum):
+    """The rules by which a link counts as congested, for explanations."""
+
+    DOWN = "the link is down"
+    FORCED = "a scenario says so"
+    LENGTH = "Eq. 3: the queue is too long"
+    TIME = "the queue takes too long"
+    SLOW = "a slow link without a queue"
+    HELD = "an earlier verdict is held"
 
 
 class CongestionLimits(msgspec.Struct, frozen=True, gc=False):
@@ -69,16 +81,24 @@ def is_congested(load: LinkLoad, limits: CongestionLimits, usual_ms: float = 0.0
 
     ``usual_ms`` is the time that a copy takes on the other links of the broker.
     """
+    return rule_of(load, limits, usual_ms) is not None
+
+
+def rule_of(load: LinkLoad, limits: CongestionLimits, usual_ms: float = 0.0) -> tuple[Rule, float] | None:
+    """Return the rule by which a link that is up is congested, with a time; None if it is free.
+
+    The time is that of the queue and of the copies under way, or that of one copy for a slow link without a queue.
+    """
     length, copy_ms = load.length, load.copy_ms
+    queue_ms = length * (copy_ms or 0.0) + load.under_way_ms
     if length and length * max(load.entered + 1, load.left + 1) > limits.tau * (load.left + 1):
-        return True
+        return Rule.LENGTH, queue_ms
     if copy_ms is None or copy_ms < SLOW * usual_ms:
-        return False
-    if load.under_way_ms > limits.wait_ms:
-        return True
-    if not length:
-        return copy_ms > limits.wait_ms and load.idle_ms is not None and load.idle_ms < limits.probe_ms
-    return length * copy_ms + load.under_way_ms > limits.wait_ms
+        return None
+    if queue_ms > limits.wait_ms:
+        return Rule.TIME, queue_ms
+    is_recent = load.idle_ms is not None and load.idle_ms < limits.probe_ms
+    return (Rule.SLOW, copy_ms) if not length and copy_ms > limits.wait_ms and is_recent else None
 
 
 class Hold:
@@ -105,6 +125,10 @@ class Hold:
             and (not length or length * (max(entered, left) + 1) <= limits.tau * (left + 1))
             and pace.carries_within(limits.wait_ms, length or 1, now_ms)
         )
+
+    def rule(self, load: LinkLoad, now_ms: float, usual_ms: float = 0.0) -> tuple[Rule, float]:
+        """Return the rule by which a congested link is so, with its time; for a held verdict, the rest of the hold."""
+        return rule_of(load, self._limits, usual_ms) or (Rule.HELD, self._until_ms - now_ms)
 
     def lasts(self, now_ms: float) -> bool:
         """Return whether an earlier verdict is still held."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from octopia.broker.adaptive_routing import AdaptiveDecision
+from octopia.broker.congestion import Rule
 from octopia.content import Publication
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
@@ -141,11 +142,16 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkView(msgspec.Struct, frozen=True):
-    """The state of a link at the time of a decision."""
+    """The state of a link at the time of a decision.
+
+    Under adaptive routing, a congested link has the ``rule`` that made it so, with the time to which it refers.
+    """
 
     link: BrokerId
     queue_length: int
     congested: bool
+    rule: Rule | None = None
+    rule_ms: float = 0.0
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

@@ -275,7 +275,8 @@ def _carry_out(
     """Make the copies that adaptive routing asks for, and let the rest wait."""
     if state.settings.detail is _ALL:
         wanted = Wanted(match.links, ClusterIndexVector(arrival.duties.enter, state.neighbourhood.clusters))
-        told = _story(state, view, source, publication, wanted, Decision(()), match, advertisements, decision)
+        links = adapting.look_at_links(view, arrival, decision)
+        told = _story(state, links, source, publication, wanted, Decision(()), match, advertisements, decision)
         state.facts.append(told)
     if decision.steps and _leaves_path(arrival, decision):
         state.counters.detours += 1
@@ -320,7 +321,10 @@ def _decide(
     """Run the routing algorithm, and make the copies it asks for."""
     decision = router(wanted, view)
     if state.settings.detail is _ALL:
-        state.facts.append(_story(state, view, source, publication, wanted, decision, match, advertisements))
+        targets = [cluster for cluster in wanted.targets if cluster != state.cluster]
+        considered = (*wanted.alinks, *map(state.neighbourhood.secondary_neighbour, targets))
+        links = tuple(LinkView(link, view.queue_length(link), congested=view.congested(link)) for link in considered)
+        state.facts.append(_story(state, links, source, publication, wanted, decision, match, advertisements))
     if decision.case is not None:
         state.counters.cases[decision.case] += 1
     if not decision.forwards:
@@ -344,7 +348,7 @@ def _drop_at_hop_limit(state: State, source: Peer, publication: Publish, copies:
 
 def _story(
     state: State,
-    view: RoutingView,
+    links: tuple[LinkView, ...],
     source: Peer,
     publication: Publish,
     wanted: Wanted,
@@ -353,9 +357,6 @@ def _story(
     advertisements: Sequence[CltEntry],
     adaptive: AdaptiveDecision | None = None,
 ) -> Routed:
-    targets = [cluster for cluster in wanted.targets if cluster != state.cluster]
-    considered = (*wanted.alinks, *map(state.neighbourhood.secondary_neighbour, targets))
-    views = tuple(LinkView(link, view.queue_length(link), congested=view.congested(link)) for link in considered)
     return Routed(
         publication.id,
         publication.publication,
@@ -364,7 +365,7 @@ def _story(
         wanted.alinks,
         tuple(sorted(state.prt.named(match.numbers))),
         wanted.targets,
-        views,
+        links,
         decision,
         adaptive,
     )

@@ -52,11 +52,11 @@ def _print(outcome: Outcome, page: Path) -> None:
     from octopia.experiments.demo.report import (
         AFTERWARDS,
         RESULTS,
-        SHORT,
         killed_story,
         next_steps,
         result_rows,
         rows_afterwards,
+        shortage,
         slow_story,
     )
 
@@ -68,7 +68,7 @@ def _print(outcome: Outcome, page: Path) -> None:
     for side in outcome.sides:
         screen.print(f"audit of {side.run.algorithm} routing: {side.faults}")
     if outcome.is_short:
-        screen.print(SHORT)
+        screen.print(shortage(outcome))
     screen.print(f"the report is in {page} and {page.with_suffix('.md')}: open it in a browser")
     screen.print(f"next: {next_steps(page.parent)[0]}, or what the report has at its end")
 

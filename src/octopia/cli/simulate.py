@@ -33,9 +33,11 @@ from octopia.scenario import load_scenario
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
+from octopia.simulator.whereabouts import waiting_copies
 from octopia.trace import JSON_LINES_FILE, PARQUET_FILE, RUN_FILE, JsonLines, Parquet, TraceSink
 
 _MOST_ROWS = 40
+_MOST_NAMED = 5
 
 
 class TraceFormat(enum.StrEnum):
@@ -129,8 +131,20 @@ def _reservations(run: Run) -> str:
     if run.losses():
         reservations.append("except for counted losses")
     if run.ledger.under_way:
-        reservations.append(f"except for {run.ledger.under_way} publications that are still under way")
+        reservations.append(f"except for {_under_way(run)}")
     return "".join(f", {each}" for each in reservations)
+
+
+def _under_way(run: Run) -> str:
+    """Return the publications that may still owe deliveries, as text: where their copies wait, or why they may."""
+    numbers = run.ledger.under_way
+    named, rest = numbers[:_MOST_NAMED], len(numbers) - _MOST_NAMED
+    owing = f"publication{'s' if len(numbers) > 1 else ''} {', '.join(map(str, named))}"
+    if rest > 0:
+        owing += f" and {rest} more"
+    places = [f"a copy of {number} {each}" for number in named for each in waiting_copies(run, number)]
+    why = "; ".join(places) or " and ".join(run.ledger.faults)
+    return f"what {owing} may still owe: {why}"
 
 
 def _print_run(run: Run) -> None:

@@ -70,7 +70,7 @@ class Ledger:
         self._issued: dict[str, _Issued] = {}
         self._published: dict[int, _Published] = {}
         self._under_way: list[_Published] = []
-        self._cuts: dict[object, None] = {}
+        self._cuts: dict[tuple[BrokerId, ...], None] = {}
         self._crashed: dict[object, None] = {}
         self._told_ms: dict[str, float] = {}
 
@@ -82,11 +82,11 @@ class Ledger:
             self._under_way.clear()
         self._time += 1
 
-    def cut(self, link: object) -> None:
+    def cut(self, link: tuple[BrokerId, ...]) -> None:
         """Record that a link was cut."""
         self._cuts[link] = None
 
-    def healed(self, link: object) -> None:
+    def healed(self, link: tuple[BrokerId, ...]) -> None:
         """Record that a link was healed."""
         self._cuts.pop(link, None)
 
@@ -155,9 +155,19 @@ class Ledger:
         self._published[number] = _Published(client, publication, now_ms, self._time, self._time, failed=True)
 
     @property
-    def under_way(self) -> int:
-        """The number of publications still under way, because a link is cut or a broker is down."""
-        return len(self._under_way)
+    def under_way(self) -> list[int]:
+        """The numbers of the publications still under way, because a link is cut or a broker is down."""
+        return [number for number, made in self._published.items() if made.end is None]
+
+    @property
+    def faults(self) -> list[str]:
+        """The faults that last, as text: cut links and brokers that are down."""
+        cuts = [f"{'-'.join(map(str, link))} is cut" for link in self._cuts]
+        return [*cuts, *(f"{each} is down" for each in self._crashed)]
+
+    def subscriber(self, name: str) -> str:
+        """Return the client of a subscription."""
+        return self._issued[name].client
 
     @property
     def attempted(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from octopia.broker import Broker, Case, LinkView, OctopiaBroker, Routed
+from octopia.broker import Broker, Case, OctopiaBroker, Routed
 from octopia.broker.adaptive_routing import AdaptiveDecision
 from octopia.broker.interface import Delivered, Detail, Fact
 from octopia.broker.queues import LONGER_THAN_ANY
@@ -21,8 +21,9 @@ from octopia.ids import AdvertisementId, BrokerId, PublicationId, SubscriptionId
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import ClientReply
 from octopia.scenario import Scenario
-from octopia.simulator.adaptive_story import tell
+from octopia.simulator.adaptive_story import describe_congestion, tell
 from octopia.simulator.run import Run, run_scenario
+from octopia.simulator.whereabouts import waiting_copies
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,8 +142,11 @@ def _targets(step: _Step) -> Iterator[str]:
         clusters = ", ".join(str(cluster) for cluster in targets)
         yield f"    clusters still to be reached: {clusters} (bits {targets})"
     congested = [view for view in routed.links if view.congested]
-    if congested:
-        yield f"    congested: {', '.join(_describe_view(view) for view in congested)}"
+    down = [str(view.link) for view in congested if view.queue_length == LONGER_THAN_ANY]
+    busy = [f"{v.link} ({describe_congestion(v)})" for v in congested if v.queue_length != LONGER_THAN_ANY]
+    for word, links in (("congested", busy), ("down", down)):
+        if links:
+            yield f"    {word}: {', '.join(links)}"
     if routed.decision.case is not None:
         yield f"    case {routed.decision.case}: {_CASES[routed.decision.case]}"
 
@@ -152,10 +156,6 @@ _CASES = {
     Case.TWO: "no target iLink is free; the free aLink with the shortest queue carries them",
     Case.THREE: "everything is congested; the target iLink with the shortest queue carries the rest",
 }
-
-
-def _describe_view(view: LinkView) -> str:
-    return f"{view.link} ({'down' if view.queue_length == LONGER_THAN_ANY else f'queue {view.queue_length}'})"
 
 
 def _forwards(run: Run, step: _Step) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _forwards(run: Run, step: _Step) -> Iterator[str]:
 
 def _adaptive_forwards(run: Run, step: _Step, decision: AdaptiveDecision) -> Iterator[str]:
     wanted_by = {link: ", ".join(map(run.names.known_as, each)) for link, each in step.wanted_by.items()}
-    yield from (f"    {line}" for line in tell(decision, step.broker, wanted_by))
+    yield from (f"    {line}" for line in tell(decision, step.broker, wanted_by, step.routed.links))
 
 
 def _ending(run: Run, number: int) -> Iterator[str]:
@@ -187,14 +187,19 @@ def _ending(run: Run, number: int) -> Iterator[str]:
         if not in_force:
             reasons = "it was not in force when the publication was made"
         elif not reasons:
-            reasons = _why_not(run, number)
+            reasons = _why_not(run, number, name)
         yield f"  {name} did not get it: {reasons}"
 
 
-def _why_not(run: Run, number: int) -> str:
+def _why_not(run: Run, number: int, subscription: str) -> str:
     """Return why a matching subscription did not get a publication."""
     if any(refusal.publication == number for refusal in run.recorder.refused):
         return "it matches, but the publication was refused"
+    client = run.ledger.subscriber(subscription)
+    [home] = [each.broker for each in run.scenario.clients if each.name == client]
+    waiting = [str(each) for each in waiting_copies(run, number) if each.may_reach(home)]
+    if waiting:
+        return f"it matches, but a copy {waiting[0]}"
     if run.ledger.under_way or run.losses():
         return "it matches, but the publication was lost or is still under way: something was down or too slow"
     return "it matches, but the subscription or the advertisement had not reached all brokers yet"

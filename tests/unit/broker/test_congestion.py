@@ -2,7 +2,7 @@
 
 import pytest
 
-from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace, is_congested, work_of
+from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace, Rule, is_congested, rule_of, work_of
 
 LIMITS = CongestionLimits()
 
@@ -48,6 +48,18 @@ def test_verdicts(load: LinkLoad, congested: bool):
 )
 def test_time_counts_only_against_a_link_that_is_slower_than_the_others(load: LinkLoad, congested: bool):
     assert is_congested(load, LIMITS, usual_ms=40.0) is congested
+
+
+def test_the_rule_of_a_verdict_comes_with_its_time():
+    limits = LIMITS
+    assert rule_of(LinkLoad(20), limits) == (Rule.LENGTH, 0.0)
+    assert rule_of(LinkLoad(3, copy_ms=30.0, idle_ms=0.0), limits) == (Rule.TIME, 90.0)
+    assert rule_of(LinkLoad(0, copy_ms=200.0, idle_ms=100.0), limits) == (Rule.SLOW, 200.0)
+    assert rule_of(LinkLoad(0, copy_ms=200.0, idle_ms=6_000.0), limits) is None
+    hold = Hold(limits)
+    assert hold.is_congested(LinkLoad(20), 100.0)
+    assert hold.rule(LinkLoad(20), 100.0) == (Rule.LENGTH, 0.0)
+    assert hold.rule(LinkLoad(0), 300.0) == (Rule.HELD, 300.0)
 
 
 def test_a_verdict_is_held():

@@ -16,7 +16,7 @@ from octopia.ids import BrokerId
 from octopia.settings import Algorithm
 
 CALM = CpuUse(2, 0.5, 0.25, 0.3, 0.4, 0.05, 0.0)
-BUSY = dataclasses.replace(CALM, busy_share=0.5)
+BUSY = dataclasses.replace(CALM, waited_max=0.45, busy_share=0.5)
 AUDIT = AuditRow("static", 1540, missing=100, unwanted=0, duplicate=0)
 """Of the missing deliveries, 40 are for clients of the dead broker, and 60 are cut off."""
 FAULTY = AuditRow("static", 1544, missing=101, unwanted=2, duplicate=3)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-from demo_outcomes import AUDIT, BUSY, FAULTY, outcome
+from demo_outcomes import AUDIT, BUSY, CALM, FAULTY, outcome
 from typer.testing import CliRunner
 
 from octopia.experiments.demo.pictures import Pictures, draw_pictures, in_percent
-from octopia.experiments.demo.report import in_units, next_steps, result_rows, rows_afterwards, write_report
+from octopia.experiments.demo.report import in_units, next_steps, result_rows, rows_afterwards, shortage, write_report
 from octopia.experiments.page import Picture
 
 pytest.importorskip("matplotlib")
@@ -35,9 +36,17 @@ def test_the_page_tells_what_was_done_and_what_came_of_it(tmp_path: Path):
 
 def test_the_page_says_when_processors_were_short_and_when_the_audit_found_faults(tmp_path: Path):
     for text in written(tmp_path, audit=FAULTY, cpu=BUSY):
-        assert "Processors were short" in text
+        assert "Processors were short: with static routing, brokers or clients waited for other processes" in text
         assert "The audit found faults" in text
         assert "Nothing arrived twice" not in text
+
+
+def test_the_cause_of_a_shortage_is_that_of_the_run():
+    busy = dataclasses.replace(CALM, busiest_worker=0.97, total_max=0.99, busy_share=0.5)
+    assert shortage(outcome(cpu=busy)).startswith(
+        "Processors were short: with static routing, one process used up to 97% of a processor and all processes used "
+        "up to 99% of all processors. So the delays of these runs"
+    )
 
 
 def test_where_the_use_of_processors_is_unknown_the_page_has_none(tmp_path: Path):

@@ -195,6 +195,8 @@ def test_an_adaptive_journey_around_a_congested_alink():
         "  at b.3, from P:",
         "    clusters still to be reached: 1 (bits 0010)",
         "    congested: c.3 (queue 20)",
+        "    nobody in b wants it in cluster 1: it can be entered in c",
+        "    the aLink to c.3 is congested, so clusters 1, 3 behind c must go around",
         "    ways for the rest, by waiting work: b.1 (1), b.0 (2), b.2 (2), the aLinks here (20)",
         "    > b.1 over the iLink, with clusters 1, 3 behind c, since it is the best way",
         "  at b.1, from b.3:",
@@ -216,7 +218,7 @@ def test_a_copy_that_is_routed_again():
     assert list(_journey(run, [again])) == [
         "  at b.3, again:",
         "    clusters still to be reached: 1 (bits 0010)",
-        "    b.1 cannot be reached: a copy for its clients waits here, and other regions enter cluster 1",
+        "    no way to b.1: a copy for its clients waits here, and other regions enter cluster 1",
         "    > a.3 over the aLink, with cluster 1, since the aLink is free",
         "    ways for the rest, by waiting work: b.0 (2), b.2 (2)",
         "    > b.0 over the iLink, with clusters 1, 3 behind c, since it is the best way",
@@ -247,3 +249,33 @@ def test_a_publication_that_was_never_made(number: int):
 def test_a_scenario_without_publications():
     with pytest.raises(UsageError):
         story("")
+
+
+def test_a_slow_link_is_congested_by_name():
+    lines = explain_publication(load_scenario(EXAMPLES / "cities.toml").with_algorithm(Algorithm.ADAPTIVE), 6)
+    assert lines[4:7] == [
+        "    congested: lon.1 (slow: 200 ms per copy)",
+        "    nobody in lon wants it in clusters 1, 2: both can be entered in tok",
+        "    > tok.0 over the aLink, with clusters 1, 2, since the aLink is free",
+    ]
+
+
+def test_a_congested_link_that_the_copy_does_not_need_is_left_out():
+    lines = explain_publication(load_scenario(EXAMPLES / "slow_alink.toml"), 0)
+    assert [line for line in lines if "congested:" in line] == ["    congested: c.3 (queue 20)"]
+
+
+@pytest.mark.parametrize(("algorithm", "place"), [("adaptive", "b.1"), ("dynamic", "a.0")])
+def test_a_copy_for_a_dead_broker_waits_for_it(algorithm: str, place: str):
+    base = BASE.replace("[[client]]", f'[routing]\nalgorithm = "{algorithm}"\n[[client]]', 1)
+    base = base.replace('broker = "b.1"', 'broker = "b.0"')
+    events = '[[event]]\ncrash = "b.0"\n' + event("publish = {symbol = 'IBM', price = 12.5}")
+    lines = story(events, base=base)
+    assert f"  S/0 did not get it: it matches, but a copy waits at {place} until b.0 is back" in lines
+
+
+def test_a_copy_for_a_broker_that_is_cut_off_waits_until_it_can_be_reached():
+    events = "".join(f'[[event]]\ncut = ["{one}", "b.1"]\n' for one in ("a.1", "b.0"))
+    base = BASE.replace("[[client]]", '[routing]\nalgorithm = "adaptive"\n[[client]]', 1)
+    lines = story(events + event("publish = {symbol = 'IBM', price = 12.5}"), base=base)
+    assert "  S/0 did not get it: it matches, but a copy waits at b.0 until b.1 can be reached" in lines

@@ -424,7 +424,7 @@ subscribe = ["x >= 0"]
 
     def test_the_check_says_what_it_does_not_vouch_for(self) -> None:
         result = run('cut = ["a.0", "b.0"]', publish(9))
-        assert result.ledger.under_way == 1
+        assert result.ledger.under_way == [0]
         assert result.losses() == {}
         assert "losses" not in result.to_json()
 

@@ -7,15 +7,12 @@ from pathlib import Path
 
 from octopia.experiments.demo.outcome import OVERLAY, RUNS, WORKLOAD, Outcome, Side
 from octopia.experiments.demo.pictures import Pictures, in_percent
+from octopia.experiments.network_runs import BUSY_PROCESS, BUSY_TOGETHER, WAITED, CpuUse
 from octopia.experiments.page import Block, Commands, Grid, Heading, Paragraph, cells, write_page
 
 TITLE = "Around slow links and a dead broker: OctopiA's demo"
 RESULTS = ("Routing", "Owed", "Delivered", "Mean delay", "99th percentile", "Longest")
 AFTERWARDS = ("Routing", "Owed", "Delivered", "Share", "Mean delay", "99th percentile")
-SHORT = (
-    "Processors were short: brokers or clients used nearly all of them, or waited for other processes. So delays show "
-    "the load of processors, and not of links alone. Run it again when the machine is less busy."
-)
 
 
 def write_report(outcome: Outcome, pictures: Pictures, out: Path) -> Path:
@@ -61,6 +58,31 @@ def in_units(delay_ms: float) -> str:
     return f"{delay_ms:.0f} ms" if delay_ms >= 10 else f"{delay_ms:.1f} ms"
 
 
+def shortage(outcome: Outcome) -> str:
+    """Return in which runs processors were short and why, in words."""
+    runs = "; ".join(
+        f"with {side.run.algorithm} routing, {_cause(side.run.cpu)}"
+        for side in outcome.sides
+        if side.run.cpu is not None and side.run.cpu.is_short
+    )
+    return (
+        f"Processors were short: {runs}. So the delays of these runs show the load of processors, and not of links "
+        "alone. Run it again when the machine is less busy."
+    )
+
+
+def _cause(cpu: CpuUse) -> str:
+    causes = []
+    if cpu.waited_max > WAITED:
+        causes.append(f"brokers or clients waited for other processes, in one second {cpu.waited_max:.0%} of the time")
+    busiest = max(cpu.busiest_worker, cpu.busiest_clients)
+    if busiest > BUSY_PROCESS:
+        causes.append(f"one process used up to {busiest:.0%} of a processor")
+    if cpu.total_max > BUSY_TOGETHER:
+        causes.append(f"all processes used up to {cpu.total_max:.0%} of all processors")
+    return " and ".join(causes)
+
+
 def next_steps(out: Path) -> tuple[str, ...]:
     """Return commands to try next."""
     workload, overlay, tid = out / WORKLOAD, out / OVERLAY, out / "tid"
@@ -78,7 +100,7 @@ def _blocks(outcome: Outcome, pictures: Pictures, out: Path) -> Iterator[Block]:
     yield Paragraph(_setup(outcome))
     yield pictures.overlay
     if outcome.is_short:
-        yield Paragraph(SHORT, by_clock=True)
+        yield Paragraph(shortage(outcome), by_clock=True)
     yield Heading("1. Slow links")
     yield Paragraph(slow_story(outcome))
     yield Grid(RESULTS, [cells(*row) for row in result_rows(outcome)], by_clock=True)
