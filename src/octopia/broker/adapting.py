@@ -31,7 +31,7 @@ from octopia.broker.statuses import AlinkStatus, Status, make_status
 from octopia.broker.waiting_room import Place, Waiting
 from octopia.errors import ProtocolViolation
 from octopia.ids import BrokerId, Peer
-from octopia.protocol import Cause, ClusterIndexVector
+from octopia.protocol import ClusterIndexVector
 from octopia.protocol.duties import Duties, Lane, Origin, clusters_of, lane_of
 from octopia.protocol.messages import Detour, LinkStatuses, Publish
 from octopia.protocol.transit import further
@@ -376,9 +376,8 @@ def enforce(state: State) -> None:
     """Drop what has waited too long in the waiting room, and the oldest of too much."""
     settings = state.settings
     for each in state.room.take_beyond(settings.down_limit_bytes, state.now_ms - settings.down_limit_ms):
-        state.count_loss(Cause.LINK_DOWN, 1, None)
         state.trace_drop(each.publication, None, 1, "no way to its subscribers opened in time")
-        losses.follow_duties(state, Cause.LINK_DOWN, each.duties)
+        losses.found_no_way(state, each.duties)
 
 
 def has_deadlines(state: State) -> bool:

@@ -395,7 +395,7 @@ class Node:
         """Send notices to everybody if this node goes down with publications that it could not pass on."""
         links = [link for link in self.links.values() if link.session is not None]
         unacknowledged = sum(link.session.kept_bytes > 0 for link in links if link.session is not None)
-        count = self.broker.unplaced_in_all + sum(map(self.broker.waits_for, self.links))
+        count = self.broker.unplaced_in_all + self.broker.stranded + sum(map(self.broker.waits_for, self.links))
         count += sum(link.in_service is not None for link in self.links.values())
         if count or unacknowledged:
             self._absorb(self.broker.give_up(count, now_ms), now_ms)

@@ -6,7 +6,8 @@ import pytest
 from node_support import Rig, numbers, plain
 
 from octopia.link import Session
-from octopia.protocol.messages import LinkStatuses, Publish
+from octopia.protocol import Cause
+from octopia.protocol.messages import GapNotice, LinkStatuses, Publish
 from support import at, subscribe
 
 NEIGHBOURS = ("a.0", "c.0", "b.1", "b.2")
@@ -117,3 +118,16 @@ def test_a_node_is_not_at_rest_while_copies_wait_for_it_to_open() -> None:
     rig.ends["c.0"].accept_data(True)
     rig.settle()
     assert (rig.broker.stranded, got(rig)) == (0, {"c.0": [0]})
+
+
+def test_a_node_that_stops_with_copies_without_a_way_tells_subscribers() -> None:
+    rig = met()
+    for name in ("b.1", "b.2"):
+        rig.cut(name)
+    restart(rig, "c.0")
+    rig.tell("a.0", plain(0))
+    rig.settle()
+    rig.told("c.0")
+    rig.node.give_up(rig.now_ms)
+    rig.settle()
+    assert GapNotice(Cause.SHUTDOWN, 1) in rig.told("c.0")
