@@ -90,6 +90,77 @@ def test_nothing_is_told_if_the_host_broker_is_reached_within_the_grace_period()
     assert causes(run, "S") == []
 
 
+# A broker that restarts and is not ready for publications: it waits for the digest of c.0 until its grace ends at 10 s.
+
+
+def publish_while_recovering(subscriber: str) -> Run:
+    return play(
+        "a-b, b-c",
+        2,
+        {"P": "a.0", "S": subscriber},
+        subscribe("S", 500),
+        'crash = "b.0"\nat_ms = 1000',
+        'cut = ["b.0", "c.0"]\nat_ms = 2000',
+        'restart = "b.0"\nat_ms = 5000',
+        *(publish("P", 6_000 + 10 * each) for each in range(20)),
+        'heal = ["b.0", "c.0"]\nat_ms = 20000',
+    )
+
+
+def test_publications_go_around_a_broker_that_recovers():
+    run = publish_while_recovering("c.0")
+    assert got(run, "S") == list(range(20))
+    assert max(each.delay_ms for each in run.recorder.deliveries) < 100
+    assert all("b.0" not in each.path for each in run.recorder.deliveries)
+    assert run.complaints() == []
+
+
+def test_publications_for_clients_of_a_broker_that_recovers_wait_for_it():
+    """The crash has ended the session of S, and a new one subscribes as soon as the broker is back."""
+    run = publish_while_recovering("b.0")
+    assert got(run, "S") == list(range(20))
+    assert min(each.delay_ms for each in run.recorder.deliveries) > 3_000
+    assert run.complaints() == []
+
+
+# Copies for the clients of a broker that cannot be reached: they wait at other brokers of its region, and expire there.
+
+
+def lose_region_of(*events: str) -> Run:
+    """Publish from outside the region b for S at c.0 and T at b.0; b.1 cannot know whether b.0 has clients."""
+    return play(
+        "a-b, b-c",
+        2,
+        {"P": "a.0", "S": "c.0", "T": "b.0"},
+        subscribe("S", 500),
+        subscribe("T", 500),
+        *(publish("P", 10_000 + 100 * each) for each in range(20)),
+        *events,
+    )
+
+
+def test_copies_for_clients_of_a_dead_broker_alarm_nobody_else():
+    run = lose_region_of('crash = "b.0"\nat_ms = 1000', 'restart = "b.0"\nat_ms = 90000')
+    assert got(run, "S") == list(range(20))
+    assert run.losses() == {"unreachable_broker": 20}
+    counts = {each.cause: each.count for each in run.recorder.gaps if each.client == "S"}
+    assert counts == {Cause.LINK_DOWN: 0, Cause.RESTART: 0}, "no more than about any broker that was dead for so long"
+    assert run.complaints() == []
+
+
+def test_clients_of_a_broker_that_lived_on_are_told():
+    """No link leads to b.0 but that from c.0, and copies do not turn back to it."""
+    cuts = [f'cut = ["b.0", "{each}"]\nat_ms = 1000' for each in ("a.0", "b.1")]
+    heals = [f'heal = ["b.0", "{each}"]\nat_ms = 90000' for each in ("a.0", "b.1")]
+    run = lose_region_of(*cuts, *heals)
+    assert got(run, "T") == []
+    told = [each.count for each in run.recorder.gaps if (each.client, each.cause) == ("T", Cause.UNREACHABLE_BROKER)]
+    assert told == [20]
+    assert Cause.UNREACHABLE_BROKER not in causes(run, "S")
+    assert got(run, "S") == list(range(20))
+    assert run.complaints() == []
+
+
 # A subscription that is issued while a broker of its cluster is dead.
 
 PUBLISHERS = {"P1": "a.1", "P2": "c.0", "P3": "c.1", "P4": "b.1"}

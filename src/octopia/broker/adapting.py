@@ -30,8 +30,8 @@ from octopia.broker.state import State
 from octopia.broker.statuses import AlinkStatus, Status, make_status
 from octopia.broker.waiting_room import Place, Waiting
 from octopia.errors import ProtocolViolation
-from octopia.ids import BrokerId, LinkKind, Peer
-from octopia.protocol import Cause, ClusterIndexVector
+from octopia.ids import BrokerId, Peer
+from octopia.protocol import ClusterIndexVector
 from octopia.protocol.duties import Duties, Lane, Origin, clusters_of, lane_of
 from octopia.protocol.messages import Detour, LinkStatuses, Publish
 from octopia.protocol.transit import further
@@ -87,11 +87,11 @@ class View:
         return self._state.neighbourhood.secondary_neighbour(cluster)
 
     def is_up(self, link: BrokerId) -> bool:
-        """Return whether the link to a neighbour is up."""
-        return link not in self._state.down
+        """Return whether the link to a neighbour is up and takes publications."""
+        return self._state.carries_data(link)
 
     def congested(self, link: BrokerId) -> bool:
-        """Return whether the link to a neighbour is congested or down."""
+        """Return whether the link to a neighbour is congested, closed or down."""
         verdict = self._verdicts.get(link)
         if verdict is None:
             queue = self._state.queues[link]
@@ -332,7 +332,7 @@ def take_back_unsent(state: State, link: BrokerId, copy: Publish) -> None:
 
 
 def retry_all(state: State) -> None:
-    """Let everything that waits be routed again: a link has come up, here or as told."""
+    """Let everything that waits be routed again: a link has come up or was opened, here or as told."""
     state.room.make_all_due()
 
 
@@ -346,12 +346,12 @@ def retry_due(state: State) -> None:
 
 
 def retry_refused(state: State, by: Place) -> None:
-    """Route again what a lane refused, as long as it has room or if its link is down.
+    """Route again what a lane refused, as long as it has room or if its link is closed or down.
 
     The iLinks of these copies still count, or they could go back and forth for ever.
     """
     link, traffic_class = by
-    while link in state.down or (by not in state.blocked and state.queues[link].has_room(traffic_class)):
+    while not state.carries_data(link) or (by not in state.blocked and state.queues[link].has_room(traffic_class)):
         each = state.room.take_refused(by)
         if each is None:
             return
@@ -408,9 +408,8 @@ def enforce(state: State) -> None:
     """Drop what has waited too long in the waiting room, and the oldest of too much."""
     settings = state.settings
     for each in state.room.take_beyond(settings.down_limit_bytes, state.now_ms - settings.down_limit_ms):
-        state.count_loss(Cause.LINK_DOWN, 1, None)
         state.trace_drop(each.publication, None, 1, "no way to its subscribers opened in time")
-        losses.follow_duties(state, Cause.LINK_DOWN, each.duties)
+        losses.found_no_way(state, each.duties)
 
 
 def has_deadlines(state: State) -> bool:
@@ -469,10 +468,15 @@ def _tell(state: State, secondary: BrokerId, status: Status) -> None:
 
 
 def _status(state: State) -> Status:
+    """Return the status of all links; one that is closed counts as down."""
     view, works = View(state), dict[str, float]()
+    down, down_ilinks = list[str](), 0
     for link in state.neighbourhood.primary_neighbours:
-        if link not in state.down and view.congested(link):
+        if not view.is_up(link):
+            down.append(link.region)
+        elif view.congested(link):
             works[link.region] = view.work(link)
-    down = [link for link in state.down if state.kind_of(link) is LinkKind.ALINK]
-    down_ilinks = sum(1 << link.cluster for link in state.down if state.kind_of(link) is LinkKind.ILINK)
-    return make_status(works, tuple(link.region for link in down), down_ilinks)
+    for link in state.neighbourhood.secondary_neighbours:
+        if not view.is_up(link):
+            down_ilinks |= 1 << link.cluster
+    return make_status(works, tuple(down), down_ilinks)

@@ -5,9 +5,9 @@ Theory of operation
 
 A broker is a state machine. A driver feeds it inputs, each with the time: messages that arrived over a link
 (``receive``), a client that attached or left (``attach``, ``detach``), a link that came up or went down (``link_up``,
-``link_down``), a link that can carry more (``take``), a deadline that passed (``wake``). The broker answers with
-effects. It has no clock, no sockets and no randomness: the same inputs in the same order give the same effects, in the
-simulator and on the network.
+``link_down``), a neighbour that takes publications or does not (``link_accepts``), a link that can carry more
+(``take``), a deadline that passed (``wake``). The broker answers with effects. It has no clock, no sockets and no
+randomness: the same inputs in the same order give the same effects, in the simulator and on the network.
 
 It knows its neighbourhood and nothing more of the overlay: primary neighbours over aLinks, secondary neighbours over
 iLinks. It keeps two tables. The CLT holds the advertisements of its *region*, the PRT the subscriptions of its
@@ -220,13 +220,33 @@ class OctopiaBroker(BrokerShell[State]):
             self._finish()
         return state.effects
 
-    def _adapt_to_link_up(self, peer: BrokerId) -> None:
+    def link_accepts(self, peer: BrokerId, accepts: bool, now_ms: float) -> Effects:
+        """Open or close a link: under adaptive routing, publications avoid a neighbour that takes none."""
+        state = self._state
+        state.begin(now_ms)
+        queue = state.queues[peer]
+        if state.is_adaptive and queue.is_closed is accepts:
+            queue.is_closed = not accepts
+            if peer not in state.down:
+                self._guard(peer, self._adapt_to_opening if accepts else self._adapt_to_closing, peer)
+                self._finish()
+        return state.effects
+
+    def _adapt_to_opening(self, peer: BrokerId) -> None:
         self._state.links_changed = True
-        if self._state.kind_of(peer) is LinkKind.ILINK:
-            adapting.greet(self._state, peer)
         adapting.retry_all(self._state)
 
-    def _adapt_to_link_down(self, peer: BrokerId, unsent: Sequence[Message]) -> None:
+    def _adapt_to_closing(self, peer: BrokerId) -> None:
+        self._adapt_to_link_down(peer)
+        placing.link_went_down(self._state, peer)
+
+    def _adapt_to_link_up(self, peer: BrokerId) -> None:
+        if self._state.kind_of(peer) is LinkKind.ILINK:
+            adapting.greet(self._state, peer)
+        if self._state.carries_data(peer):
+            self._adapt_to_opening(peer)
+
+    def _adapt_to_link_down(self, peer: BrokerId, unsent: Sequence[Message] = ()) -> None:
         """Let everything that has not left over a link go another way."""
         state = self._state
         state.links_changed = True

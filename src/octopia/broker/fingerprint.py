@@ -86,7 +86,7 @@ def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
     window = queue.window
     window.roll(now_ms)  # Windows roll when they are read; a state must not depend on reads.
     counts = [window.index, window.entered, window.left, window.closed_entered, window.closed_left]
-    return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms]
+    return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms, queue.is_closed]
 
 
 def describe_clients(state: CommonState) -> list[Any]:

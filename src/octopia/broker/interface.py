@@ -301,6 +301,9 @@ class Broker(Protocol):
     def link_down(self, peer: BrokerId, now_ms: float, unsent: Sequence[Message] = ()) -> Effects:
         """Mark a link as down; ``unsent`` are publications that were taken for it and not written."""
 
+    def link_accepts(self, peer: BrokerId, accepts: bool, now_ms: float) -> Effects:
+        """Note whether a neighbour takes publications; for a link that comes up, call it before ``link_up``."""
+
     def carried(self, peer: BrokerId, copies: int, now_ms: float, is_acknowledgement: bool = False) -> None:
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
 

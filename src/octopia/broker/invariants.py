@@ -136,6 +136,8 @@ def _queue_violations(state: State) -> Iterator[str]:
     for peer, queue in state.queues.items():
         if queue.is_down != (peer in state.down):
             yield f"the queue to {peer} and the list of links that are down do not agree"
+        if queue.is_closed and not state.is_adaptive:
+            yield f"the link to {peer} is closed, which only adaptive routing knows"
         for message in queue.waiting():
             if isinstance(message, Publish) and not state.is_adaptive:
                 yield from _publication_violations(state, peer, message)
@@ -154,13 +156,13 @@ def _publication_violations(state: State, peer: BrokerId, message: Publish) -> I
 
 
 def _duty_violations(state: State) -> Iterator[str]:
-    """Check the duties that wait here: none twice, none for a link that is down, none back to where it came from."""
+    """Check the duties that wait here: none twice, none for a closed or dead link, none back to where it came from."""
     owed: dict[PublicationId, list[Duties]] = {}
     for link, queue in state.queues.items():
         for copy, duties in queue.with_duties():
             owed.setdefault(copy.id, []).append(duties_taken_back(Dispatch(link, duties), state.id))
-            if link in state.down:
-                yield f"{copy.id} waits for {link}, which is down"
+            if not state.carries_data(link):
+                yield f"{copy.id} waits for {link}, which is closed or down"
             if link.region == duties.origin or duties.origin in dict(duties.cross):
                 yield f"{copy.id} waits for {link} and would go back to {duties.origin}"
             if copy.traffic_class != lane_of(duties, link.cluster):

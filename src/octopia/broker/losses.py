@@ -6,6 +6,8 @@ publication would have gone, as an ordinary control message:
 - Publications that were for a link are followed over this link. While the link is down, the notice is *owed*; it is
   sent once the link is up. If the link goes down, or the neighbour loses its state, before the notice arrived, it is
   owed again. A notice for several clusters enters the others from the receiver's region.
+- Under adaptive routing, copies for the clients of one broker that cannot be reached may expire at another broker of
+  its region. Their notice is for that broker alone: everybody else got the publications another way.
 - A neighbour that lost its state may have held publications for everybody on this side of the link. The same is true of
   one that cannot be reached for ``down_limit_ms``: beyond that time, other brokers drop what waits for it. Every
   neighbour of such a broker tells its own side, so that everybody is told once.
@@ -24,7 +26,7 @@ from collections.abc import Iterable
 from octopia.broker.state import Owed, State
 from octopia.ids import BrokerId, Peer
 from octopia.protocol.causes import Cause
-from octopia.protocol.duties import Duties
+from octopia.protocol.duties import Duties, Origin, clusters_of
 from octopia.protocol.messages import Gap, GapNotice, Message, Publish, PublishRequest
 
 
@@ -38,11 +40,16 @@ def follow(state: State, link: BrokerId, cause: Cause, count: int, clusters: int
         state.send(link, GapNotice(cause, count, clusters))
 
 
-def tell_beyond(state: State, source: Peer | None, cause: Cause, count: int, clusters: int = 0) -> None:
-    """Send notices to everybody whom a publication from ``source`` could have reached through this broker."""
+def tell_subscribers(state: State, cause: Cause, count: int) -> None:
+    """Notify the subscribers of this broker."""
     for client, known in state.clients.items():
         if known.subscriptions:
             state.tell(client, Gap(cause, count))
+
+
+def tell_beyond(state: State, source: Peer | None, cause: Cause, count: int, clusters: int = 0) -> None:
+    """Send notices to everybody whom a publication from ``source`` could have reached through this broker."""
+    tell_subscribers(state, cause, count)
     for neighbour in state.neighbourhood.primary_neighbours:
         if neighbour != source:
             follow(state, neighbour, cause, count)
@@ -51,8 +58,19 @@ def tell_beyond(state: State, source: Peer | None, cause: Cause, count: int, clu
             follow(state, secondary, cause, count)
 
 
-def follow_duties(state: State, cause: Cause, duties: Duties) -> None:
-    """Send notices after a publication that was lost here with its duties, wherever it still had to go."""
+def found_no_way(state: State, duties: Duties) -> None:
+    """Count a publication that was lost here with its duties, and send notices wherever it still had to go.
+
+    What was for the clients of one broker is counted apart, since that broker may have none that want it.
+    """
+    if duties.origin is Origin.LOCAL:
+        for cluster in clusters_of(duties.enter):
+            broker = state.neighbourhood.secondary_neighbour(cluster)
+            state.count_loss(Cause.UNREACHABLE_BROKER, 1, broker)
+            follow(state, broker, Cause.UNREACHABLE_BROKER, 1)
+        return
+    cause = Cause.LINK_DOWN
+    state.count_loss(cause, 1, None)
     for neighbour in state.neighbourhood.primary_neighbours:
         clusters = dict(duties.cross).get(neighbour.region, 0)
         if clusters:
@@ -63,8 +81,11 @@ def follow_duties(state: State, cause: Cause, duties: Duties) -> None:
 
 
 def on_notice(state: State, sender: BrokerId, notice: GapNotice) -> None:
-    """Pass a notice on."""
-    tell_beyond(state, sender, notice.cause, notice.count, notice.clusters)
+    """Pass a notice on, unless it concerns the clients of this broker alone."""
+    if notice.cause is Cause.UNREACHABLE_BROKER:
+        tell_subscribers(state, notice.cause, notice.count)
+    else:
+        tell_beyond(state, sender, notice.cause, notice.count, notice.clusters)
 
 
 def dropped_for(state: State, link: BrokerId, cause: Cause, dropped: Iterable[Message]) -> None:

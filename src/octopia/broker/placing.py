@@ -90,7 +90,7 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
         key = waiting.popleft()
         placing = state.inputs[key].placing
         copy, duties = placing.pop((link, traffic_class))
-        if duties is None or link not in state.down:
+        if duties is None or state.carries_data(link):
             state.forward(link, copy, traffic_class, duties)
         else:
             adapting.take_back(state, link, copy, duties)
@@ -102,7 +102,7 @@ def room_was_made(state: State, link: BrokerId, traffic_class: int) -> None:
 
 
 def link_went_down(state: State, link: BrokerId) -> None:
-    """Place all copies that waited for a link: while it is down, other limits apply (D10)."""
+    """Place all copies that waited for a link: while it is down, other limits apply (D10); a closed one has room."""
     for blocked_link, traffic_class in sorted(state.blocked):
         if blocked_link == link:
             room_was_made(state, link, traffic_class)

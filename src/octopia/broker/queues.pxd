@@ -52,6 +52,7 @@ cdef class OutputQueue:
     cdef public object hold
     cdef public object verdict
     cdef public object forced_length
+    cdef public bint is_closed
 
     @cython.locals(lane=_Lane)
     cpdef bint has_room(self, traffic_class)

@@ -8,6 +8,9 @@ length and roll when the queue is next read: there is no tick.
 Under adaptive routing a queue has two data lanes. Entries keep the duties of their copies: copies of one publication
 are merged while they wait, and all of them are taken out when the link goes down.
 
+A link may be up and *closed*: its other end takes control messages and no publications. Under adaptive routing they
+then go another way, as if the link were down. Ordered ones wait in the queue.
+
 While its link is down (D10), a queue counts as congested and as longer than any other. It takes no control messages,
 since the exchange at link up replaces them. It holds data up to a limit of bytes and time instead of its capacity.
 
@@ -114,6 +117,7 @@ class OutputQueue:
         "down_since_ms",
         "forced_length",
         "hold",
+        "is_closed",
         "pace",
         "verdict",
         "window",
@@ -147,6 +151,8 @@ class OutputQueue:
         self.hold = Hold(CongestionLimits(tau, routing.wait_ms, routing.hold_ms, routing.probe_ms))
         self.verdict = Verdict.AUTO
         self.forced_length: int | None = None
+        self.is_closed = False
+        """True if the link is up and its other end takes no publications."""
 
     def __len__(self) -> int:
         """Return Q, the number of publications that wait; a forced length does not count."""
@@ -203,7 +209,7 @@ class OutputQueue:
     def _congested_by_time(self, now_ms: float, usual_ms: Callable[[], float]) -> bool:
         if self.verdict is not Verdict.AUTO:
             return self.verdict is Verdict.CONGESTED
-        if self.down_since_ms is not None:
+        if self.down_since_ms is not None or self.is_closed:
             return True
         window = self.window
         length = self._size if self.forced_length is None else self.forced_length
@@ -314,6 +320,7 @@ class OutputQueue:
     def go_down(self, now_ms: float) -> list[NeighbourMessage]:
         """Mark the link as down; remove and return its control messages, which the exchange at link up replaces."""
         self.down_since_ms = now_ms
+        self.is_closed = False
         self.pace.forget()
         control = list(self._control)
         self._control.clear()

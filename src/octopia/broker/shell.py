@@ -140,6 +140,10 @@ class BrokerShell(Generic[S]):
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
         self._state.queues[peer].pace.finish(now_ms, copies, is_acknowledgement=is_acknowledgement)
 
+    def link_accepts(self, peer: BrokerId, accepts: bool, now_ms: float) -> Effects:
+        """Note whether a neighbour takes publications: by default, they wait until it does."""
+        return self._state.begin(now_ms)
+
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Count the publications that a neighbour may not have handled before it lost its state."""
         return self._count_lost(Cause.UNACKNOWLEDGED, peer, dropped, now_ms)

@@ -180,6 +180,10 @@ class State(CommonState):
         """True if subscriptions and advertisements are confirmed (D5)."""
         return self.settings.routing.confirmations
 
+    def carries_data(self, link: BrokerId) -> bool:
+        """Return whether the link to a neighbour is up and not closed."""
+        return link not in self.down and not self.queues[link].is_closed
+
     @property
     def unheard_neighbours(self) -> Collection[BrokerId]:
         """The primary neighbours with subscriptions that this broker may not know: they count as wanting everything."""

@@ -16,6 +16,7 @@ from octopia.cli.options import AsJson, Url
 from octopia.cli.output import console, print_json
 from octopia.client.urls import find_addresses
 from octopia.errors import UsageError
+from octopia.protocol import Cause
 from octopia.runtime.operating import OverlayStatus, ask_status
 from octopia.transport.loop import run_loop
 
@@ -111,12 +112,20 @@ def _row(report: dict[str, Any]) -> list[str]:
         str(sum(link["queue"] for link in links.values()) + report["stranded"]),
         str(report["sent"].get("publication", 0)),
         str(report["rerouted"]),
-        ", ".join(peer for peer, link in links.items() if link["congested"]),
+        ", ".join(f"{peer}{_why_avoided(link)}" for peer, link in links.items() if link["congested"]),
     ]
 
 
+def _why_avoided(link: dict[str, Any]) -> str:
+    """Return a remark on a link that counts as congested because it carries no publications, else nothing."""
+    if not link["up"]:
+        return " (down)"
+    return "" if link["open"] else " (closed)"
+
+
 def _losses(report: dict[str, Any]) -> str:
-    """Return the losses of a broker by cause; their number may be unknown."""
+    """Return the losses of a broker by cause; their number may be unknown, or only a bound."""
     return ", ".join(
-        f"{cause}: {loss['publications'] or 'unknown'}" for cause, loss in sorted(report["losses"].items())
+        f"{cause}: {'up to ' if cause == Cause.UNREACHABLE_BROKER else ''}{loss['publications'] or 'unknown'}"
+        for cause, loss in sorted(report["losses"].items())
     )

@@ -71,7 +71,8 @@ class Outcome:
     With ``is_fenced`` the other end is older than the last one, with a ``violation`` it has exceeded its credit: the
     connection must be closed. ``acknowledged`` counts the publications that the other end has accepted. ``forgotten``
     are the messages of a sequence that the other end does not remember: they were written and not acknowledged. With
-    ``was_replaced`` the other end is another incarnation than the last one.
+    ``was_replaced`` the other end is another incarnation than the last one. With ``admission_changed`` it has begun or
+    ceased to grant credit for data.
     """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
@@ -81,6 +82,7 @@ class Outcome:
     forgotten: Sequence[Message] = ()
     acknowledged: int = 0
     was_replaced: bool = False
+    admission_changed: bool = False
 
 
 class Session:
@@ -162,6 +164,11 @@ class Session:
     def is_up(self) -> bool:
         """True if messages can be written."""
         return self.status is Status.UP
+
+    @property
+    def peer_accepts_data(self) -> bool:
+        """True if the other end grants a window for data, used up or not."""
+        return self._sender.window_bytes > 0
 
     def send(self, message: Message, now_ms: float) -> None:
         """Write a message."""
@@ -332,7 +339,9 @@ class Session:
     def _on_ack(self, ack: Ack, outcome: Outcome, now_ms: float) -> None:
         if self._acknowledge(ack.accepted, outcome):
             self._last_progress_ms = now_ms
+        accepted_data = self.peer_accepts_data
         self._take_grant(ack.grant)
+        outcome.admission_changed |= accepted_data != self.peer_accepts_data
 
     def _acknowledge(self, accepted: int, outcome: Outcome) -> bool:
         before = len(self._sender.kept)

@@ -247,6 +247,8 @@ class Node:
             self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._link_up(link, outcome, now_ms)
+        elif outcome.admission_changed and isinstance(link, NeighbourLink):
+            self._note_admission_by(link.peer, link.session, now_ms)
         if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced and self.broker.reroutes:
             self.broker.carried(link.peer, outcome.acknowledged, now_ms, is_acknowledgement=True)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
@@ -268,7 +270,13 @@ class Node:
         if outcome.forgotten or restarted:
             effects = self.broker.link_forgotten(link.peer, outcome.forgotten, restarted, now_ms)
             self._absorb(effects, now_ms)
+        self._note_admission_by(link.peer, link.session, now_ms)
         self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
+
+    def _note_admission_by(self, peer: BrokerId, session: Session, now_ms: float) -> None:
+        """Tell the broker whether a neighbour takes publications."""
+        if self.broker.reroutes:
+            self._absorb(self.broker.link_accepts(peer, session.peer_accepts_data, now_ms), now_ms)
 
     def _link_down(self, link: NeighbourLink, now_ms: float) -> None:
         """Record that a link carries nothing; a publication that occupied it may go another way."""
@@ -387,7 +395,7 @@ class Node:
         """Send notices to everybody if this node goes down with publications that it could not pass on."""
         links = [link for link in self.links.values() if link.session is not None]
         unacknowledged = sum(link.session.kept_bytes > 0 for link in links if link.session is not None)
-        count = self.broker.unplaced_in_all + sum(map(self.broker.waits_for, self.links))
+        count = self.broker.unplaced_in_all + self.broker.stranded + sum(map(self.broker.waits_for, self.links))
         count += sum(link.in_service is not None for link in self.links.values())
         if count or unacknowledged:
             self._absorb(self.broker.give_up(count, now_ms), now_ms)
@@ -432,8 +440,10 @@ class Node:
                 return False
         if self.broker.unplaced_in_all:
             return False
-        # What waits for a way may find one when a broken link of this broker is back.
-        if self.broker.stranded and any(not link.is_up and not link.has_departed for link in self.links.values()):
+        # What waits for a way may find one when a link of this broker carries publications again.
+        if self.broker.stranded and any(
+            not link.carries_data and not link.has_departed for link in self.links.values()
+        ):
             return False
         return not any(
             link.is_connected

@@ -37,6 +37,11 @@ class NeighbourLink:
         """True if the link carries messages."""
         return self.session is None or self.session.is_up
 
+    @property
+    def carries_data(self) -> bool:
+        """True if the link is up and the neighbour takes publications."""
+        return self.session is None or (self.session.is_up and self.session.peer_accepts_data)
+
 
 @dataclasses.dataclass(slots=True)
 class ClientLink:

@@ -10,6 +10,8 @@ class Cause(enum.StrEnum):
 
     LINK_DOWN = "link_down"
     """They waited for a link that was down for too long, or were too many; or a neighbour is gone for as long."""
+    UNREACHABLE_BROKER = "unreachable_broker"
+    """They were for the clients of a broker that could not be reached for too long; it may have none that want them."""
     UNACKNOWLEDGED = "unacknowledged"
     """They were written to a broker that lost its state before it acknowledged them."""
     RESTART = "restart"

@@ -106,6 +106,7 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
             str(peer): {
                 "kind": str(server.overlay.scot.link_kind(server.id, peer)),
                 "up": link.is_up,
+                "open": link.carries_data,
                 "queue": broker.waits_for(peer),
                 "congested": congested[peer],
                 "dropped": link.session.dropped_unacknowledged if link.session is not None else 0,

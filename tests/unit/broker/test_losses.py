@@ -48,6 +48,12 @@ class TestNotices:
         feed(broker, "b.1", GapNotice(Cause.LINK_DOWN, 3))
         assert set(notices(broker)) == {"a.0", "c.0"}
 
+    def test_a_notice_for_the_clients_of_one_broker_goes_no_further(self) -> None:
+        broker = with_subscriber()
+        feed(broker, "b.1", GapNotice(Cause.UNREACHABLE_BROKER, 3))
+        assert notices(broker) == {}
+        assert gaps(broker) == [Gap(Cause.UNREACHABLE_BROKER, 3)]
+
     def test_it_is_owed_while_a_link_is_down(self) -> None:
         broker = with_subscriber()
         broker.link_down(at("c.0"), 1.0)

@@ -189,10 +189,10 @@ class TestManyCopies:
         assert broker.state.room.oldest_ms == 0.0
         broker.wake(10_000.0 + 99)
         assert [each.publication.id.number for each in broker.state.room] == list(range(100, self.COPIES))
-        assert broker.state.counters.lost[Cause.LINK_DOWN] == 100
+        assert broker.state.counters.lost[Cause.UNREACHABLE_BROKER] == 100
 
     def test_too_many_are_dropped(self):
         full = self.crowded().state.room.size_bytes
         broker = self.crowded(down_limit_bytes=full // 2)
         assert len(broker.state.room) == self.COPIES // 2
-        assert broker.state.counters.lost[Cause.LINK_DOWN] == self.COPIES // 2
+        assert broker.state.counters.lost[Cause.UNREACHABLE_BROKER] == self.COPIES // 2

@@ -63,7 +63,7 @@ class QuiescenceChecker:
             if broker.state.inputs or broker.state.blocked or broker.state.leaving:
                 yield f"publications wait at {broker.id} forever"
             for peer, queue in broker.state.queues.items():
-                if not queue.is_empty or queue.is_down:
+                if not queue.is_empty or queue.is_down or queue.is_closed:
                     yield f"the queue from {broker.id} to {peer} is never emptied"
 
     def _subscriptions(
