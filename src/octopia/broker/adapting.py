@@ -98,7 +98,7 @@ class View:
             if self._state.neighbourhood.secondary_neighbours:
                 verdict = queue.congested(self._state.now_ms, self._common_ms)
             else:
-                verdict = queue.is_down  # With one cluster there is no other way.
+                verdict = not self._state.carries_data(link)  # With one cluster there is no other way.
             self._verdicts[link] = verdict
         return verdict
 
