@@ -287,7 +287,7 @@ class _Plan:
         self._send(self.at.ilink(cluster), Duties(1 << cluster, (), self.origin, self.ilinks + 1), reason)
 
     def send_everything(self, link: BrokerId, ways: Sequence[Way]) -> None:
-        """Send all the rest over one iLink."""
+        """Send all remaining duties over one iLink."""
         duties = Duties(self.enter, crossings(self.cross), self.origin, self.ilinks + 1)
         self.enter, self.cross = 0, {}
         self._send(link, duties, Reason.BEST, ways)
@@ -299,7 +299,7 @@ class _Plan:
             self.steps.append(Step(duties, None, reason))
 
     def wait_with_rest(self, reason: Reason) -> None:
-        """Leave all the rest in the waiting room."""
+        """Leave all remaining duties in the waiting room."""
         self.wait(Duties(self.enter, crossings(self.cross), self.origin, self.ilinks), reason)
         self.enter, self.cross = 0, {}
 

@@ -37,6 +37,9 @@ def tell(
             yield from _obstacles(step, broker, congested)
             told = ", ".join(_way(way, step.duties) for way in sorted(ways, key=lambda way: way.key))
             yield f"ways for the rest, by waiting work: {told}"
+        if step.reason is Reason.LOST:
+            yield _lost(step.duties, broker, decision.steps)
+            continue
         reason = "all other links are free" if has_lost and step.reason is Reason.STATIC else str(step.reason)
         yield _step(step, reason, broker, wanted_by)
 
@@ -74,14 +77,27 @@ def _state(view: LinkView) -> str:
     return "down" if view.rule is Rule.DOWN else "congested"
 
 
+def _lost(duties: Duties, broker: BrokerId, steps: Sequence[Step]) -> str:
+    """Return the line about a broker that cannot be reached: what waits for it, and where its cluster is entered."""
+    [cluster] = clusters_of(duties.clusters)
+    peer = BrokerId(broker.region, cluster)
+    regions = " and ".join(_regions_beyond(cluster, broker, steps))
+    if not duties.enter:
+        return f"no way to {peer}, where nobody wants it: cluster {cluster} can be entered in {regions}"
+    waits = f"no way to {peer}: a copy for its clients waits here"
+    return f"{waits}, and cluster {cluster} can be entered in {regions}" if regions else waits
+
+
+def _regions_beyond(cluster: int, broker: BrokerId, steps: Sequence[Step]) -> list[str]:
+    """Return the regions to which a decision sends a cluster over tree edges, or for which it lets it wait."""
+    found = [region for step in steps for region, bits in step.duties.cross if bits >> cluster & 1]
+    sent = [step.link for step in steps if step.link is not None and step.duties.enter >> cluster & 1]
+    found += [link.region for link in sent if link.cluster == broker.cluster]
+    return sorted(dict.fromkeys(found))
+
+
 def _step(step: Step, reason: str, broker: BrokerId, wanted_by: Mapping[BrokerId, str]) -> str:
     link, duties = step.link, step.duties
-    if step.reason is Reason.LOST:
-        [lost] = clusters_of(duties.clusters)
-        peer = BrokerId(broker.region, lost)
-        if not duties.enter:
-            return f"no way to {peer}, where nobody wants it: cluster {lost} can be entered in {_regions(duties)}"
-        return f"no way to {peer}: a copy for its clients waits here, and other regions enter cluster {lost}"
     if step.reason is Reason.ELSEWHERE:
         return f"nobody in {broker.region} wants it in {_clusters(duties.clusters)}: {_entered(duties)}"
     if link is None:

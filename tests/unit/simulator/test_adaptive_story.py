@@ -36,9 +36,14 @@ def test_a_detour_around_a_congested_alink():
 def test_a_dead_broker():
     ground = Ground("a-b, b-c", 4, "a.2 b.2 c.0 c.2")
     assert story(Scene(ground, dead="b.0"), "b.2", over_alink(at("a.2"), 0b0101)) == [
-        "no way to b.0: a copy for its clients waits here, and other regions enter cluster 0",
+        "no way to b.0: a copy for its clients waits here, and cluster 0 can be entered in c",
         "> c.2 over the aLink, with clusters 0, 2, since all other links are free",
     ]
+
+
+def test_a_dead_broker_in_the_last_region():
+    scene = Scene(Ground("a-b", 2, "b.1"), dead="b.1")
+    assert story(scene, "b.0", over_alink(at("a.0"), 0b10)) == ["no way to b.1: a copy for its clients waits here"]
 
 
 def test_a_dead_broker_that_has_no_interested_clients():

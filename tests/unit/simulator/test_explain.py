@@ -218,7 +218,7 @@ def test_a_copy_that_is_routed_again():
     assert list(_journey(run, [again])) == [
         "  at b.3, again:",
         "    clusters still to be reached: 1 (bits 0010)",
-        "    no way to b.1: a copy for its clients waits here, and other regions enter cluster 1",
+        "    no way to b.1: a copy for its clients waits here, and cluster 1 can be entered in a and c",
         "    > a.3 over the aLink, with cluster 1, since the aLink is free",
         "    ways for the rest, by waiting work: b.0 (2), b.2 (2)",
         "    > b.0 over the iLink, with clusters 1, 3 behind c, since it is the best way",
