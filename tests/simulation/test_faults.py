@@ -71,6 +71,13 @@ def test_faults_lose_and_double_nothing_on_se(seeds: range) -> None:
         expect_nothing_wrong(seed, on_se=True)
 
 
+@pytest.mark.parametrize("algorithm", [Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE])
+def test_a_restarted_broker_takes_back_the_bits_of_its_last_life(algorithm: Algorithm):
+    """Without confirmations, no answer to an advertisement means 0; after a restart it has to be said."""
+    complaints, _ = judge(draw(4476).with_algorithm(algorithm), check=True)
+    assert complaints == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seeds", chunks(SOAK, 100))
 def test_faults_lose_and_double_nothing_in_very_many_runs(seeds: range, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,8 @@ def on_advertise(state: State, host_broker: BrokerId, message: Advertise) -> Non
         state.send_civ_updates(CivSet, [entry])
     elif state.confirms:
         state.send_civ_updates(CivNone, [entry])
+    elif state.incarnation > 1:  # The host broker may hold the bit of an earlier incarnation.
+        state.send_civ_updates(CivUnset, [entry])
 
 
 def on_unadvertise(state: State, message: Unadvertise) -> None:
