@@ -23,6 +23,7 @@ cdef class Road:
     cdef readonly object duties
     cdef public long long batch
     cdef public bint is_free
+    cdef public bint is_used
 
 
 @cython.final
@@ -77,6 +78,7 @@ cdef class Gate:
     cdef readonly list duties
     cdef readonly list watched
     cdef readonly bint is_free
+    cdef public bint is_used
 
     @cython.locals(queue=OutputQueue)
     cpdef bint is_open(self, double now_ms) except *

@@ -27,7 +27,7 @@ MOST_ROADS = 4096
 class Road:
     """The queues that a plain copy joins, with their links, and the duties it has in them under adaptive routing."""
 
-    __slots__ = ("batch", "duties", "is_free", "links", "queues")
+    __slots__ = ("batch", "duties", "is_free", "is_used", "links", "queues")
 
     def __init__(self, links: tuple[BrokerId, ...], queues: list[OutputQueue], duties: Duties | None):
         self.links = links
@@ -35,6 +35,7 @@ class Road:
         self.duties = duties
         self.batch = 0
         self.is_free = True
+        self.is_used = False
 
 
 class Roads:
@@ -102,6 +103,9 @@ class Roads:
             road = self._make(links)
         if not self._can_use(road):
             return False
+        if not road.is_used:
+            road.is_used = True
+            self.reached.update(dict.fromkeys(road.links))
         if match.numbers:
             self._deliveries.add(publication, match.numbers)
         elif not links:
@@ -118,8 +122,7 @@ class Roads:
             road.batch = self._batch
             view = self._view
             road.is_free = view is None or not any(map(view.congested, road.links))
-            if road.is_free:
-                self.reached.update(dict.fromkeys(road.links))
+            road.is_used = False
         if not road.is_free:
             return False
         for queue in road.queues:  # noqa: SIM110 (a loop in C)
@@ -223,9 +226,11 @@ class Entrance:
         gate = self._gates.get(key)
         if gate is None:
             gate = self._gates[key] = self._gate_to(match.links, targets)
-            self.reached.update(dict.fromkeys(gate.links))
         if not gate.is_open(self._now_ms):
             return False
+        if not gate.is_used:
+            gate.is_used = True
+            self.reached.update(dict.fromkeys(gate.links))
         publication = first_copy(request, self._host, self._incarnation, self.next_number)
         self.next_number += 1
         if match.numbers:
@@ -259,7 +264,7 @@ class Gate:
     Those of ``watched`` must not be congested. A gate that is not ``is_free`` stays closed.
     """
 
-    __slots__ = ("duties", "is_free", "links", "queues", "watched")
+    __slots__ = ("duties", "is_free", "is_used", "links", "queues", "watched")
 
     def __init__(
         self,
@@ -274,6 +279,7 @@ class Gate:
         self.duties = duties
         self.watched = watched
         self.is_free = is_free
+        self.is_used = False
 
     def is_open(self, now_ms: float) -> bool:
         """Return whether copies may join all queues now."""

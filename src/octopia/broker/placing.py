@@ -24,6 +24,7 @@ from octopia.broker.express import Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.ids import BrokerId, Peer
+from octopia.matching import Match
 from octopia.protocol.duties import Duties, Lane
 from octopia.protocol.messages import Publish, PublishRequest
 
@@ -50,15 +51,8 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
     index, size = 0, len(publications)
     while index < size:
         if _is_way_free(state, source):
-            if isinstance(express, Entrance):
-                express.next_number = state.next_publication
-            passed = express.pass_on(publications, matches, index)
-            if isinstance(express, Entrance):
-                state.next_publication = express.next_number
-            elif express.unwanted:
-                publishing.count_unwanted(state, source, express)
+            passed = _pass_on(state, source, express, publications, matches, index)
             if passed > index:
-                state.effects.ready.update(express.reached)
                 placed[0] = placed.get(0, 0) + passed - index
                 index = passed
                 if index == size:
@@ -74,6 +68,27 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
+
+
+def _pass_on(
+    state: State,
+    source: Peer,
+    express: Roads | Entrance,
+    publications: list[Publish] | list[PublishRequest],
+    matches: list[Match],
+    index: int,
+) -> int:
+    """Let publications from an index on take the express way, and return the index of the first that cannot."""
+    if isinstance(express, Entrance):
+        express.next_number = state.next_publication
+    try:
+        return express.pass_on(publications, matches, index)
+    finally:  # A failure must not use a number twice, or leave copies without notice.
+        state.effects.ready.update(express.reached)
+        if isinstance(express, Entrance):
+            state.next_publication = express.next_number
+        elif express.unwanted:
+            publishing.count_unwanted(state, source, express)
 
 
 def _is_way_free(state: State, source: Peer) -> bool:

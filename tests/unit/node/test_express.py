@@ -44,6 +44,7 @@ class Pair:
         self.rigs = [Rig(far_links=far_links, **options) for _ in range(2)]
         self.number = 0
         self.subscriptions: list[Subscribe] = []
+        self.down: list[str] = []
         for rig in self.rigs:
             rig.meet(*NEIGHBOURS)
             for name in CLIENTS:
@@ -107,10 +108,20 @@ class Pair:
                 rig.tell(str(made.id.host_broker), made)
 
     def _cut(self) -> None:
+        """Cut a link, for a while or for a moment, or connect one that was cut."""
         name = self.chance.choice(NEIGHBOURS)
+        is_short = self.chance.random() < 0.5
         for rig in self.rigs:
-            rig.cut(name)
-            rig.connect(name)
+            if name in self.down:
+                rig.connect(name)
+            else:
+                rig.cut(name)
+                if is_short:
+                    rig.connect(name)
+        if name in self.down:
+            self.down.remove(name)
+        elif not is_short:
+            self.down.append(name)
 
     def _stick(self) -> None:
         name = self.chance.choice(NEIGHBOURS)
