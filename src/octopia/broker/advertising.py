@@ -65,8 +65,14 @@ def on_advertise(state: State, host_broker: BrokerId, message: Advertise) -> Non
         state.send_civ_updates(CivSet, [entry])
     elif state.confirms:
         state.send_civ_updates(CivNone, [entry])
-    elif state.incarnation > 1:  # The host broker may hold the bit of an earlier incarnation.
+    elif _is_recovered(state, host_broker, message.id):  # The host broker may hold our bit of an earlier incarnation.
         state.send_civ_updates(CivUnset, [entry])
+
+
+def _is_recovered(state: State, host_broker: BrokerId, advertisement: AdvertisementId) -> bool:
+    """Return whether an advertisement is one that this broker lost in a restart and has fetched."""
+    recovery = state.recovery
+    return recovery is not None and advertisement in recovery.awaited_advertisements.get(host_broker, ())
 
 
 def on_unadvertise(state: State, message: Unadvertise) -> None:
