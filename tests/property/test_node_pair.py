@@ -489,10 +489,10 @@ def test_the_oracle_notices_a_delivery_that_is_missing() -> None:
 
 
 TestPair = Pair.TestCase
-TestPair.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestPair.settings = settings(max_examples=50, stateful_step_count=80, deadline=None)
 TestPairOverILink = PairOverILink.TestCase
-TestPairOverILink.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestPairOverILink.settings = settings(max_examples=50, stateful_step_count=80, deadline=None)
 TestAdaptivePair = AdaptivePair.TestCase
-TestAdaptivePair.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestAdaptivePair.settings = settings(max_examples=50, stateful_step_count=80, deadline=None)
 TestAdaptivePairOverILink = AdaptivePairOverILink.TestCase
-TestAdaptivePairOverILink.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
+TestAdaptivePairOverILink.settings = settings(max_examples=50, stateful_step_count=80, deadline=None)
