@@ -274,7 +274,7 @@ class Node:
         self._absorb(self.broker.link_up(link.peer, now_ms), now_ms)
 
     def _note_admission_by(self, peer: BrokerId, session: Session, now_ms: float) -> None:
-        """Tell the broker whether a neighbour takes publications."""
+        """Report to the broker whether a neighbour takes publications."""
         if self.broker.reroutes:
             self._absorb(self.broker.link_accepts(peer, session.peer_accepts_data, now_ms), now_ms)
 
