@@ -17,6 +17,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._ends: set[_End] = set()
         self.is_swallowing = False
+        self._lost = asyncio.Event()
 
     async def start(self, port: int = 0) -> int:
         """Listen, and return the port."""
@@ -46,6 +47,17 @@ class Proxy:
             if end.has_lost:
                 end.reset()
 
+    def note_loss(self, end: _End) -> None:
+        """Mark an end whose bytes were swallowed."""
+        end.has_lost = True
+        self._lost.set()
+
+    async def has_swallowed_from(self, ends: int) -> None:
+        """Wait until bytes of this many ends were swallowed."""
+        while sum(end.has_lost for end in self._ends) < ends:
+            self._lost.clear()
+            await self._lost.wait()
+
 
 class _End(asyncio.Protocol):
     """One end of a relayed connection."""
@@ -71,7 +83,7 @@ class _End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.proxy.is_swallowing or self.has_lost:
-            self.has_lost = True
+            self.proxy.note_loss(self)
         elif self.other is None:
             self.early.append(data)
         else:
@@ -82,7 +94,7 @@ class _End(asyncio.Protocol):
         if self.other is None:
             return
         if self.proxy.is_swallowing:
-            self.other.has_lost = True  # The other end hears of it when the proxy heals.
+            self.proxy.note_loss(self.other)  # The other end hears of it when the proxy heals.
         elif error is None:
             self.other.transport.close()
         else:
@@ -103,7 +115,7 @@ class _Caller(_End):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if self.proxy.is_swallowing:
-            self.has_lost = True
+            self.proxy.note_loss(self)
             return
         self._task = asyncio.get_running_loop().create_task(self._reach())
 

@@ -14,6 +14,7 @@ import sys
 import time
 
 from broker_process import lines_of_stdin, say
+from ticking import ticks
 
 import octopia
 
@@ -45,13 +46,12 @@ async def publish(client: octopia.Client, first: int) -> None:
 
 
 async def _publish_steadily(client: octopia.Client, number: int) -> None:
-    while True:
+    async for _ in ticks(PERIOD_S):
         say(event="made", n=number, at_s=time.monotonic())
         with contextlib.suppress(octopia.OctopiaError):
             await client.publish({"n": number, "even": number % 2 == 0})
             say(event="accepted", n=number)
         number += 1
-        await asyncio.sleep(PERIOD_S)
 
 
 async def main(role: str, url: str, name: str, first: str) -> None:

@@ -87,8 +87,7 @@ def test_swallowed_bytes_never_arrive_and_break_the_connection_when_the_relay_he
             proxy.swallow()
             before[1].write(b"lost\n")
             during = await ask(port)
-            while sum(end.has_lost for end in proxy._ends) < 2:
-                await asyncio.sleep(0.01)
+            await proxy.has_swallowed_from(2)
             assert not before[0].at_eof()
             proxy.heal()
             for reader, writer in (before, during):

@@ -16,6 +16,7 @@ from typing import Any
 from ledger import Ledger, Outcome
 from live_overlay import LiveOverlay, Place
 from processes import Process
+from ticking import ticks
 
 import octopia
 from octopia import Client, OctopiaError, Subscription
@@ -52,6 +53,8 @@ class Traffic:
         self._publisher: Client
         self._open: set[asyncio.Task[None]] = set()
         self._steady: asyncio.Task[None] | None = None
+        self._grew = asyncio.Event()
+        self._reconnected = asyncio.Event()
         self.made = 0
 
     # Life.
@@ -102,7 +105,8 @@ class Traffic:
         """Wait until some more publications were made."""
         enough = self.made + count
         while self.made < enough:
-            await asyncio.sleep(self._period_s)
+            self._grew.clear()
+            await self._grew.wait()
 
     def publish(self, count: int) -> None:
         """Publish some at once."""
@@ -111,14 +115,14 @@ class Traffic:
             self.made += 1
             self._open.add(task)
             task.add_done_callback(self._open.discard)
+        self._grew.set()
 
     async def _publish_steadily(self) -> None:
         loop = asyncio.get_running_loop()
         start, first = loop.time(), self.made
-        while True:
+        async for _ in ticks(self._period_s):
             due = int((loop.time() - start) / self._period_s) - (self.made - first)
             self.publish(max(0, due))
-            await asyncio.sleep(self._period_s)
 
     async def _publish(self, number: int) -> None:
         content = attributes_of(number)
@@ -136,10 +140,12 @@ class Traffic:
         """Wait until all clients are connected."""
         async with asyncio.timeout(60.0):
             while not all(client.is_connected for client in self._clients):
-                await asyncio.sleep(0.05)
+                self._reconnected.clear()
+                await self._reconnected.wait()
 
     async def _connect(self, broker: str, name: str) -> Client:
-        client = await octopia.connect(self._overlay.url(broker), name=name, timeout=CONNECT_S)
+        url = self._overlay.url(broker)
+        client = await octopia.connect(url, name=name, timeout=CONNECT_S, on_reconnect=self._reconnected.set)
         self._clients.append(client)
         return client
 
