@@ -137,6 +137,11 @@ def test_invariants_hold_after_every_step():
     judge_with_faults(range(1_000, 1_010), check=True)
 
 
+def test_copies_that_wait_for_a_link_to_be_opened_are_under_way():
+    """A broker has recovered, and a neighbour has not heard of it: the overlay is not at rest."""
+    judge_with_faults(range(8_434, 8_435))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(0, 10_000, 100))
 def test_faults_lose_and_double_nothing_in_ten_thousand_runs(first: int):

@@ -38,6 +38,11 @@ class NeighbourLink:
         return self.session is None or self.session.is_up
 
     @property
+    def is_closed(self) -> bool:
+        """True if the link is up and the neighbour takes no publications."""
+        return self.is_up and not self.carries_data
+
+    @property
     def carries_data(self) -> bool:
         """True if the link is up and the neighbour takes publications."""
         return self.session is None or (self.session.is_up and self.session.peer_accepts_data)

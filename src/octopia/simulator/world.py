@@ -235,6 +235,11 @@ class World:
         for broker in self.brokers.values():
             if not broker.accepts_data:
                 return f"{broker.id} is recovering"
+        for place in self._places.values():
+            links = place.node.links.values()
+            # The credit that opens a link may come with the next heartbeat, which nothing else waits for.
+            if place.is_alive and place.node.broker.stranded and any(each.is_closed for each in links):
+                return f"copies at {place.id} wait for a link to be opened"
         return self.links.unsettled()
 
     def civs(self, name: str, handle: int) -> tuple[ClusterIndexVector, ClusterIndexVector] | None:
