@@ -56,14 +56,13 @@ from octopia.markers import Derived, Fixed, History
 from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import fan_out
+from octopia.node.flowing import can_write, drain, flow, flow_to_client
 from octopia.node.links import ClientLink, Link, NeighbourLink
-from octopia.node.pouring import pour, pour_replies
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
+from octopia.node.rest import held_bytes, is_at_rest, waiting
 from octopia.node.settings import NodeSettings
 from octopia.protocol import (
-    ALL_CLASSES,
-    CONTROL,
     CONTROL_ONLY,
     Cause,
     CloseCode,
@@ -78,9 +77,6 @@ from octopia.settings import Limit
 
 _CLIENT_SESSIONS_MAX = 1 << 20
 """The number of client sessions that one incarnation can tell apart."""
-
-_FLOW_MAX = 1000
-"""The number of messages that one call of ``ready`` moves to a link."""
 
 
 class Node:
@@ -115,13 +111,8 @@ class Node:
         self._postponed: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
         self._inputs: dict[Peer, None] = {}
-        self._entries: list[ForClients] = []
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
-        self._closes: list[Close] = []
-        self._silent: list[Peer] = []
-        self._failures: list[Failure] = []
-        self._limits_reached: list[LimitReached] = []
-        self._losses: list[Loss] = []
+        self._work = Ready()
         self._held_back: dict[ClientId, Pause] = {}
         self._facts = []
         self._alarms = Alarms(self.clients)
@@ -244,7 +235,7 @@ class Node:
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
         if outcome.violation:
-            self._closes.append(Close(peer, CloseCode.VIOLATION, outcome.violation))
+            self._close(peer, CloseCode.VIOLATION, outcome.violation)
         if outcome.came_up and isinstance(link, NeighbourLink):
             self._link_up(link, outcome, now_ms)
         elif outcome.admission_changed and isinstance(link, NeighbourLink):
@@ -289,7 +280,7 @@ class Node:
         """Give messages to the broker, and return whether it handled them all."""
         effects = self.broker.receive(peer, messages, now_ms)
         if effects.violation is not None:
-            self._closes.append(Close(peer, CloseCode.VIOLATION, str(effects.violation)))
+            self._close(peer, CloseCode.VIOLATION, str(effects.violation))
         if effects.failure is not None:
             self._fail(peer, effects.failure)
         self._absorb(effects, now_ms)
@@ -297,17 +288,17 @@ class Node:
 
     def _fence(self, peer: Peer, incarnation: int) -> None:
         reason = f"a newer broker runs as {peer}, so this one is fenced: stop one of the two, then restart this one"
-        self._closes.append(Close(peer, CloseCode.FENCED, reason, incarnation))
+        self._close(peer, CloseCode.FENCED, reason, incarnation)
 
     def _count_unanswered(self, link: ClientLink, items: Sequence[Item], now_ms: float) -> None:
         """Disconnect a client that sends requests and never reads its answers."""
-        if self._can_write(link):
+        if can_write(link, self._settings):
             link.unanswered = 0
             return
         link.unanswered += sum(type(item) is Frame for item in items)
         if link.unanswered > self._settings.client_queue_limit and link.peer in self.clients:
             self.detach(link.peer, now_ms)
-            self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it sends requests without reading the answers"))
+            self._close(link.peer, CloseCode.TOO_SLOW, "it sends requests without reading the answers")
 
     def _count_publications(
         self, link: ClientLink, rate: PublishingRate, messages: Sequence[Message], now_ms: float
@@ -317,7 +308,7 @@ class Node:
         exhausted = rate.spend(len(sizes), sum(sizes), now_ms) if sizes else None
         if exhausted is not None and link.peer in self.clients:
             if link.peer not in self._held_back:
-                self._limits_reached.append(LimitReached(link.peer, exhausted))
+                self._work.limits_reached += (LimitReached(link.peer, exhausted),)
             self._held_back[link.peer] = Pause(exhausted, rate.recovered_ms)
 
     def held_back(self, limit: Limit) -> int:
@@ -393,11 +384,8 @@ class Node:
 
     def give_up(self, now_ms: float) -> None:
         """Send notices to everybody if this node goes down with publications that it could not pass on."""
-        links = [link for link in self.links.values() if link.session is not None]
-        unacknowledged = sum(link.session.kept_bytes > 0 for link in links if link.session is not None)
-        count = self.broker.unplaced_in_all + self.broker.stranded + sum(map(self.broker.waits_for, self.links))
-        count += sum(link.in_service is not None for link in self.links.values())
-        if count or unacknowledged:
+        count = waiting(self.broker, self.links.values())
+        if count or any(link.session is not None and link.session.kept_bytes for link in self.links.values()):
             self._absorb(self.broker.give_up(count, now_ms), now_ms)
 
     def drain(self, together: Collection[Peer] = ()) -> None:
@@ -422,34 +410,18 @@ class Node:
     @property
     def left_behind(self) -> int:
         """The number of publications and deliveries that wait here."""
-        waiting = sum(map(self.broker.waits_for, self.links))
-        waiting += sum(link.in_service is not None for link in self.links.values())
-        waiting += self.broker.unplaced_in_all + self.broker.stranded
-        return waiting + sum(len(link.mailbox.deliveries) for link in self.clients.values())
+        deliveries = sum(len(link.mailbox.deliveries) for link in self.clients.values())
+        return waiting(self.broker, self.links.values()) + deliveries
 
     @property
     def is_at_rest(self) -> bool:
         """True if nothing waits here that can still leave, and everything written is acknowledged."""
-        if self.is_behind:
-            return False
-        for peer, link in self.links.items():
-            # What waits for a broken link leaves when it is back; a neighbour that went down takes nothing more.
-            is_needed = link.is_up or not link.has_departed
-            unacknowledged = link.session is not None and link.session.awaits_acknowledgement
-            if is_needed and (unacknowledged or link.in_service is not None or self.broker.waits_for(peer)):
-                return False
-        if self.broker.unplaced_in_all:
-            return False
-        # What waits for a way may find one when a link of this broker carries publications again.
-        if self.broker.stranded and any(
-            not link.carries_data and not link.has_departed for link in self.links.values()
-        ):
-            return False
-        return not any(
-            link.is_connected
-            and (not link.mailbox.is_empty or (link.session is not None and link.session.awaits_acknowledgement))
-            for link in self.clients.values()
-        )
+        return not self.is_behind and is_at_rest(self.broker, self.links.values(), self.clients.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate size of all publications that wait here or are not acknowledged."""
+        return held_bytes(self.broker, self.links.values(), self.clients.values())
 
     # Time.
 
@@ -508,7 +480,7 @@ class Node:
             if session.wake(now_ms):
                 self._dirty[peer] = None
             else:
-                self._silent.append(peer)
+                self._work.silent += (peer,)
         except Exception as error:  # Others have deadlines, too.
             self._fail(peer, error)
 
@@ -519,31 +491,20 @@ class Node:
         if not self.has_work:
             return Ready()
         self._settle(now_ms)
-        ready = Ready()
         if self._touched:
-            self._collect(ready, now_ms)
+            self._collect(now_ms)
         if self._last_words:
-            ready.writes += self._last_words
+            self._work.writes += self._last_words
             self._last_words = []
-        if self._entries:
-            ready.for_clients, self._entries = self._entries, []
-        if self._closes:
-            ready.closes, self._closes = self._closes, []
-        if self._silent:
-            ready.silent, self._silent = self._silent, []
-        if self._failures:
-            ready.failures, self._failures = self._failures, []
-        if self._limits_reached:
-            ready.limits_reached, self._limits_reached = self._limits_reached, []
-        if self._losses:
-            ready.losses, self._losses = self._losses, []
-        return ready
+        work, self._work = self._work, Ready()
+        return work
 
     @property
     def has_work(self) -> bool:
         """True if ``ready`` has something to do."""
-        changed = self._dirty or self._entries or self._inputs or self._closes or self._silent
-        return bool(changed or self._failures or self._losses) or (not self._admits and self.broker.accepts_data)
+        if self._dirty or self._inputs or not self._work.is_empty:
+            return True
+        return not self._admits and self.broker.accepts_data
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts of the trace since the last call."""
@@ -553,37 +514,27 @@ class Node:
             self._facts = []
         return facts
 
-    def _collect(self, ready: Ready, now_ms: float) -> None:
+    def _collect(self, now_ms: float) -> None:
         """Gather the writes of all links that were touched; acknowledgements of inputs come last."""
         touched, self._touched = self._touched, {}
         inputs, self._inputs = self._inputs, {}
         for peer in touched:
             link = self._link(peer)
             if link is not None:
-                items = self._drain(link, now_ms, acknowledge=peer not in inputs)
-                if items or link.is_paced:
-                    ready.writes.append((peer, items))
+                self._write(link, now_ms, acknowledge=peer not in inputs)
         for peer in inputs:
             link = self._link(peer)
             if link is not None and link.session is not None:
-                acknowledgement = self._drain(link, now_ms, acknowledge=True)
-                if acknowledgement:
-                    ready.writes.append((peer, acknowledgement))
+                self._write(link, now_ms, acknowledge=True)
 
-    def _drain(self, link: Link, now_ms: float, *, acknowledge: bool) -> Sequence[Item] | Sequence[Message]:
-        """Return what a link wants written; without acknowledgements, also without a greeting, which is one too."""
-        session = link.session
-        if session is None:
-            taken, link.taken = link.taken, []
-            return taken
-        # Acknowledgements do not pile up for a peer that reads nothing.
-        if link.is_paused or (session.has_greeting and not acknowledge):
-            return ()
+    def _write(self, link: Link, now_ms: float, *, acknowledge: bool) -> None:
         try:
-            return session.drain(now_ms, acknowledge=acknowledge)
+            items = drain(link, now_ms, acknowledge=acknowledge)
         except Exception as error:  # Every other link must still get what is meant for it.
             self._fail(link.peer, error)
-            return ()
+            items = ()
+        if items or link.is_paced:
+            self._work.writes.append((link.peer, items))
 
     def _settle(self, now_ms: float) -> None:
         """Move messages from queues into sessions until nothing more can move."""
@@ -594,10 +545,8 @@ class Node:
                 self._touched[peer] = None
                 link = self._link(peer)
                 try:
-                    if isinstance(link, NeighbourLink):
+                    if link is not None:
                         self._flow(link, now_ms)
-                    elif link is not None:
-                        self._flow_to_client(link, now_ms)
                 except Exception as error:  # Every other link must still get what is meant for it.
                     self._fail(peer, error)
                 unblocked = self.broker.drain_effects()
@@ -611,70 +560,32 @@ class Node:
             self._admits = True
             self._touch_all()
 
-    def _flow(self, link: NeighbourLink, now_ms: float) -> None:
-        peer, session, broker = link.peer, link.session, self.broker
-        if session is None:
-            batch = broker.take_all(peer, now_ms, CONTROL_ONLY if link.is_paced else ALL_CLASSES)
-            if self.broker.reroutes and not link.is_paced:
-                broker.carried(peer, sum(each.traffic_class != CONTROL for each in batch), now_ms)
-            link.taken += batch
-            return
-        session.accept_data(self.accepts_data_from(peer))
-        if not session.is_up or link.is_paused:
-            return
-        if link.in_service is not None and not link.is_paced:  # It was taken before the link ceased to be paced.
-            session.send(link.in_service, now_ms)
-            link.in_service = None
-        left = _FLOW_MAX
-        while left:
-            queue = None if link.is_paced else broker.outlet(peer, now_ms)
-            if queue is not None and not queue.has_control:
-                poured = pour(queue, *session.begin_output(now_ms), now_ms, left)
-                broker.counters.sent[MessageKind.PUBLICATION] += poured
-                if poured < left:
-                    return
-                break
-            taken = broker.take(peer, now_ms, CONTROL_ONLY if link.is_paced else session.classes)
-            if taken is None:
-                return
-            session.send(taken, now_ms)
-            left -= 1
-        self._postponed[peer] = None
-
-    def _flow_to_client(self, link: ClientLink, now_ms: float) -> None:
-        session, mailbox = link.session, link.mailbox
-        if session is None:
-            link.taken += mailbox.take_answers() if link.is_paced else mailbox.take_all()
-            return
-        session.accept_data(self.accepts_data_from(link.peer))
-        if not mailbox.is_empty and self._can_write(link):
-            pour_replies(mailbox.take_all(), *session.begin_output(now_ms))
-            if session.retransmits:  # This brings its deadline forward.
-                self._alarms.set(link)
-
-    def _can_write(self, link: ClientLink) -> bool:
-        """Return whether a client can be sent more; not while it has left too many replies unacknowledged."""
+    def _flow(self, link: Link, now_ms: float) -> None:
         session = link.session
-        if session is None:
-            return True
-        settings, unacknowledged = self._settings, session.last_sequence - session.acknowledged
-        has_room = unacknowledged < settings.client_queue_limit and session.kept_bytes < settings.client_queue_bytes
-        return session.is_up and not link.is_paused and has_room
+        if session is not None:
+            session.accept_data(self.accepts_data_from(link.peer))
+        if isinstance(link, NeighbourLink):
+            if flow(self.broker, link, now_ms):
+                self._postponed[link.peer] = None
+            return
+        flow_to_client(link, self._settings, now_ms)
+        if session is not None and session.retransmits:  # Its deadline may be earlier now.
+            self._alarms.set(link)
 
     def _absorb(self, effects: Effects, now_ms: float) -> None:
         """Note what an input of the broker asks for."""
         entries = self.broker.drain_for_clients()
         if entries:
             if self._settings.whole:
-                self._entries += entries
+                self._work.for_clients += entries
             else:
                 self._spread(entries, now_ms)
         for peer in effects.ready:
             self._dirty[peer] = None
         if effects.limits_reached:
-            self._limits_reached += effects.limits_reached
+            self._work.limits_reached += tuple(effects.limits_reached)
         if effects.losses:
-            self._losses += effects.losses
+            self._work.losses += tuple(effects.losses)
         for failed, failure in effects.failed:
             self._fail(failed, failure)
         if not effects.placed:
@@ -689,13 +600,16 @@ class Node:
                     self._fail(placed.peer, error)
                 self._dirty[placed.peer] = None
 
+    def _close(self, peer: Peer, code: CloseCode, reason: str, incarnation: int = 0) -> None:
+        self._work.closes += (Close(peer, code, reason, incarnation),)
+
     def _fail(self, peer: Peer, error: Exception) -> None:
         """Note a failure, once per peer: the first one closes its link, if it has one."""
-        if any(each.peer == peer for each in self._failures):
+        if any(each.peer == peer for each in self._work.failures):
             return
-        self._failures.append(Failure(peer, error))
+        self._work.failures += (Failure(peer, error),)
         if self._link(peer) is not None:
-            self._closes.append(Close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}"))
+            self._close(peer, CloseCode.INTERNAL, f"an internal error: {type(error).__name__}")
 
     # Deliveries to clients.
 
@@ -713,13 +627,6 @@ class Node:
             sum(entry.copy.size_bytes * len(entry.plan) for entry in entries if isinstance(entry, Delivered))
         ):
             self._keep_to_budget(now_ms)
-
-    @property
-    def held_bytes(self) -> int:
-        """The approximate size of all publications that wait here or are not acknowledged."""
-        sessions = [link.session for link in self.links.values() if link.session is not None]
-        held = self.broker.bytes_waiting + sum(session.kept_bytes for session in sessions)
-        return held + sum(link.held_bytes for link in self.clients.values())
 
     def _keep_to_budget(self, now_ms: float) -> None:
         """Give publishers no credit near the memory budget, and cut off the clients that hold most beyond it."""
@@ -742,7 +649,7 @@ class Node:
                 self._last_words.append((link.peer, link.session.drain(now_ms)))
             except Exception as error:  # It goes without last words.
                 self._fail(link.peer, error)
-        self._closes.append(Close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to"))
+        self._close(link.peer, CloseCode.TOO_SLOW, "it was too slow for what it subscribed to")
         self.detach(link.peer, now_ms)
 
     @property
@@ -754,7 +661,7 @@ class Node:
         """Enter the losses of a client into the broker's ledger."""
         if count:
             self.broker.counters.count_loss(cause, count)
-            self._losses.append(Loss(cause, count, client))
+            self._work.losses += (Loss(cause, count, client),)
 
     # Helpers.
 

@@ -51,10 +51,15 @@ class Ready:
         Publications that were lost, to be logged. They are already counted and told.
     """
 
-    failures: Sequence[Failure] = ()
+    failures: tuple[Failure, ...] = ()
     writes: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = dataclasses.field(default_factory=list)
-    for_clients: Sequence[ForClients] = ()
-    closes: Sequence[Close] = ()
-    silent: Sequence[Peer] = ()
-    limits_reached: Sequence[LimitReached] = ()
-    losses: Sequence[Loss] = ()
+    for_clients: list[ForClients] = dataclasses.field(default_factory=list)
+    closes: tuple[Close, ...] = ()
+    silent: tuple[Peer, ...] = ()
+    limits_reached: tuple[LimitReached, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to do, except possibly to log that a limit was reached."""
+        return not (self.writes or self.for_clients or self.closes or self.silent or self.failures or self.losses)

@@ -630,7 +630,7 @@ class TestTime:
             ready = rig.node.ready(now_ms)
             for name in ("a.0", "b.1", "b.2"):
                 rig.node.receive(at(name), [Ack(0, AMPLE)], now_ms)
-        assert ready.silent == [at("c.0")]
+        assert ready.silent == (at("c.0"),)
         rig.node.disconnect(at("c.0"), 400.0)
         rig.node.ready(400.0)
         assert list(rig.broker.state.down) == [at("c.0")]
@@ -641,7 +641,7 @@ class TestTime:
         rig.node.ready(0.0)
         assert rig.node.next_deadline_ms == 400.0
         rig.node.wake(400.0)
-        assert rig.node.ready(400.0).silent == [at("a.0")]
+        assert rig.node.ready(400.0).silent == (at("a.0"),)
 
     def test_what_is_not_acknowledged_in_time_is_written_again(self) -> None:
         links = dataclasses.replace(LINKS, retransmit_ms=50.0)
@@ -715,7 +715,7 @@ def test_settings_of_links_are_those_of_the_sessions() -> None:
 
 @pytest.mark.parametrize("is_paced", [False, True])
 def test_control_is_moved_to_a_link_in_slices(is_paced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("octopia.node.core._FLOW_MAX", 2)
+    monkeypatch.setattr("octopia.node.flowing._FLOW_MAX", 2)
     rig = Rig()
     rig.meet("a.0", "c.0")
     rig.node.pace(at("a.0"), is_paced)

@@ -237,7 +237,7 @@ class TestWhole:
     def test_otherwise_there_are_none(self) -> None:
         rig = overlay()
         rig.tell("a.0", plain(0))
-        assert rig.node.ready(0.0).for_clients == ()
+        assert rig.node.ready(0.0).for_clients == []
 
     def test_no_client_is_ever_too_slow(self) -> None:
         node = make_node(settings=NodeSettings(whole=True, client_queue_limit=1))
