@@ -15,11 +15,11 @@ from octopia.content import Publication
 from octopia.errors import InvalidPublication
 from octopia.ids import PublicationId
 from octopia.protocol import Ack, Answer, Closing, Command, Frame, Hello, Opening, WireItem
-from octopia.protocol.duties import Origin
 from octopia.protocol.handshake import REASON_LENGTH_MAX
-from octopia.protocol.messages import Copy, Deliver, Detour, Message, Publish, PublishRequest
+from octopia.protocol.messages import Copy, Deliver, Message, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.protocol.traffic import CONTROL
+from octopia.wire.extras import encoded_detour, encoded_handles
 from octopia.wire.format import (
     ATTRIBUTES_BYTES_MAX,
     GREETING,
@@ -71,27 +71,16 @@ def prepare(publication: Publication) -> bytes:
 
 # Publications.
 
-_ORIGINS = {Origin.HOST: None, Origin.LOCAL: True}
-
 
 def _publish(frame: Frame, message: Publish) -> bytes:
     civ, detour = message.publication_civ, message.detour
-    extra = b"" if detour is None else _to_msgpack(_detour_fields(detour))
+    extra = b"" if detour is None else encoded_detour(detour)
     clusters, bits = (0, 0) if civ is None else (civ.clusters, civ.bits)
     return _join(frame, _PUBLISH, message, message.id, extra, clusters | ORDERED if message.ordered else clusters, bits)
 
 
-def _detour_fields(detour: Detour) -> list[object]:
-    """Return the fields of a detour as they are encoded, without trailing defaults."""
-    origin = _ORIGINS[detour.origin] if isinstance(detour.origin, Origin) else detour.origin
-    fields: list[object] = [detour.lane, detour.ilinks, origin, detour.cross]
-    while len(fields) > 1 and not fields[-1]:
-        fields.pop()
-    return fields
-
-
 def _deliver(frame: Frame, message: Deliver) -> bytes:
-    return _join(frame, _DELIVER, message, message.id, _to_msgpack(message.handles))
+    return _join(frame, _DELIVER, message, message.id, encoded_handles(message.handles))
 
 
 def _other_copy(frame: Frame, message: Any) -> bytes:
