@@ -29,12 +29,25 @@ from octopia.content.publications import scanned
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
 from octopia.ids import BrokerId, PublicationId
-from octopia.protocol import CONTROL, Ack, Answer, Closing, ClusterIndexVector, Command, Frame, Hello, Opening, WireItem
+from octopia.protocol import (
+    CONTROL,
+    Ack,
+    Answer,
+    Closing,
+    ClusterIndexVector,
+    Command,
+    Frame,
+    Grant,
+    Hello,
+    Opening,
+    WireItem,
+)
 from octopia.protocol.messages import Control, Copy, Deliver, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.wire import checks
 from octopia.wire.extras import detour_of, handles_of
 from octopia.wire.format import (
+    ACK,
     ATTRIBUTES_BYTES_MAX,
     CIV_WIDTH_MAX,
     GREETING,
@@ -42,6 +55,7 @@ from octopia.wire.format import (
     LENGTH_BYTES,
     MAGIC,
     ORDERED,
+    PLACED,
     PUBLICATION,
     START,
     VERSION,
@@ -58,7 +72,6 @@ _Attributes: TypeAlias = Annotated[
 
 _to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode
 _to_hello = msgspec.msgpack.Decoder(Hello).decode
-_to_ack = msgspec.msgpack.Decoder(Ack).decode
 _to_opening = msgspec.msgpack.Decoder(Opening).decode
 _to_closing = msgspec.msgpack.Decoder(Closing).decode
 _to_command = msgspec.msgpack.Decoder(Command).decode
@@ -221,7 +234,16 @@ def _hello(data: bytes, at: int, end: int) -> Hello:
 
 
 def _ack(data: bytes, at: int, end: int) -> Ack:
-    ack = _to_ack(_body(data, at, end))
+    body = _body(data, at, end)
+    if len(body) < ACK.size:
+        raise BadFrame(f"expected an acknowledgement of at least {ACK.size} bytes, got {len(body)}")
+    accepted, number, window_bytes, held_ms, asks, classes = ACK.unpack_from(body)
+    if len(body) != ACK.size + classes * PLACED.size:
+        raise BadFrame(f"expected {classes} classes in an acknowledgement, got {len(body) - ACK.size} bytes for them")
+    if asks > 1:
+        raise BadFrame(f"expected 0 or 1 for whether an acknowledgement asks for one, got {asks}")
+    placed = tuple(PLACED.iter_unpack(body[ACK.size :]))
+    ack = Ack(accepted, Grant(number, window_bytes, placed), held_ms, asks == 1)
     checks.check_ack(ack)
     return ack
 

@@ -21,12 +21,14 @@ from octopia.protocol.registry import REGISTRY
 from octopia.protocol.traffic import CONTROL
 from octopia.wire.extras import encoded_detour, encoded_handles
 from octopia.wire.format import (
+    ACK,
     ATTRIBUTES_BYTES_MAX,
     GREETING,
     HEADER,
     LENGTH_BYTES,
     MAGIC,
     ORDERED,
+    PLACED,
     PUBLICATION,
     VERSION,
     Kind,
@@ -164,7 +166,10 @@ def _hello(item: Hello) -> bytes:
 
 
 def _ack(item: Ack) -> bytes:
-    return _framed(Kind.ACK, _to_msgpack(item))
+    grant = item.grant
+    placed = b"".join([PLACED.pack(*each) for each in grant.placed_bytes])
+    fixed = ACK.pack(item.accepted, grant.number, grant.window_bytes, item.held_ms, item.asks, len(grant.placed_bytes))
+    return _framed(Kind.ACK, fixed + placed)
 
 
 def _command(item: Command) -> bytes:
