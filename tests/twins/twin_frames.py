@@ -100,6 +100,8 @@ def _publication(chance: random.Random) -> Iterator[str]:
     try:
         made = Publication(chance.choice((attributes, attributes, attributes, None, [1])), payload)  # type: ignore[arg-type]
         yield f"{made!r} {made.size} {made == Publication(made.attributes)} {made == pickle.loads(pickle.dumps(made))}"
+        more = Publication({**made.attributes, "more": 1}, made.payload)
+        yield f"{made == more} {more == made} {made != more} {hash(made) == hash(pickle.loads(pickle.dumps(made)))}"
         yield bytes(encode_all([Frame(1, PublishRequest(1, made, 0.0))])).hex()
     except (OctopiaError, TypeError, UnicodeError) as error:
         yield f"{type(error).__name__}: {error}"
