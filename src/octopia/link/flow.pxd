@@ -13,7 +13,7 @@ cdef class Sender:
     cdef public unsigned long long next_sequence
     cdef public dict sent_bytes
     cdef public dict granted_bytes
-    cdef public long long window_bytes
+    cdef public object window_bytes
     cdef public object exhausted
 
     @cython.locals(frame=Frame, data=Data)

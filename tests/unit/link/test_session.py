@@ -308,6 +308,14 @@ class TestCredit:
         pair.a.receive([after, before], 0.0)
         assert may_send(pair.a, 0)
 
+    @pytest.mark.parametrize("window_bytes", [2**63 - 1, 2**63, 2**64 - 1])
+    def test_a_grant_may_be_any_number_that_the_wire_carries(self, window_bytes: int):
+        pair = Pair()
+        pair.a.receive([Ack(0, Grant(2, window_bytes, ((0, 2**64 - 1),)))], 0.0)
+        pair.send(data(0, size=1000))
+        assert may_send(pair.a, 0)
+        assert pair.a.peer_accepts_data
+
     def test_it_survives_a_cut_since_the_greeting_restates_it(self):
         pair = Pair()
         pair.send(data(0), data(1))
