@@ -264,13 +264,18 @@ class CommonState:
             self.for_clients.append(Told(client, reply))
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
-        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""
+        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id.
+
+        Clients with equal handles share one tuple, so that they can share a delivery, too.
+        """
         handles: dict[ClientId, list[int]] = {}
         # This broker has minted the ids, so their numbers give the order.
         for subscription in sorted(subscriptions, key=_number_of):
             subscriber = self.subscribers[subscription]
             handles.setdefault(subscriber.client, []).append(subscriber.handle)
-        return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+        plan = ((client, shared.setdefault(tuple(each), tuple(each))) for client, each in handles.items())
+        return tuple(sorted(plan, key=_client_of))
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""

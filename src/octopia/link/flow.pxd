@@ -20,7 +20,7 @@ cdef class Sender:
     cpdef send(self, message, list outbox)
     cpdef count(self, traffic_class, long long size_bytes)
     cpdef note_credit(self, traffic_class)
-    @cython.locals(frame=Frame, publications="long long", size_bytes="long long")
+    @cython.locals(frame=Frame, data=Data, publications="long long", size_bytes="long long")
     cpdef long long acknowledge(self, unsigned long long accepted) except *
 
 

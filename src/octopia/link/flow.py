@@ -81,12 +81,17 @@ class Sender:
     def acknowledge(self, accepted: int) -> int:
         """Forget the frames up to a number, and return how many of them carried a publication."""
         kept, publications = self.kept, 0
-        while kept:
-            frame = kept[0]
-            if frame.sequence > accepted:
-                break
-            kept.popleft()
-            size_bytes = frame.message.size_bytes
+        if not kept or accepted < kept[0].sequence:
+            return 0
+        remove = kept.popleft
+        for _ in range(min(len(kept), accepted - kept[0].sequence + 1)):
+            frame = remove()
+            message = frame.message
+            if isinstance(message, Data):
+                data = message
+                size_bytes = data.size_bytes
+            else:
+                size_bytes = message.size_bytes
             self.kept_bytes -= size_bytes
             publications += size_bytes > 0
         return publications

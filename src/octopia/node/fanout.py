@@ -47,11 +47,14 @@ def fan_out(
                 reached[entry.client] = None
             continue
         copy, size_bytes = entry.copy, entry.copy.size_bytes
+        delivery = None
         for client, handles in entry.plan:
             link = clients.get(client)
             if link is None:
                 continue
-            if type(copy) is Publish:
+            if delivery is not None and delivery.handles is handles:
+                delivery.is_shared = True
+            elif type(copy) is Publish:
                 delivery = delivery_of(copy, handles)
             else:
                 delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
