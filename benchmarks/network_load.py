@@ -85,7 +85,7 @@ class End:
         assert self.session is not None
         wanted = self.confirmed + len(requests)
         for each in requests:
-            self.session.send(each, _now_ms())
+            self.session.send(each, now_ms())
         self.flush()
         while self.confirmed < wanted:
             self.news.clear()
@@ -94,10 +94,10 @@ class End:
     def flush(self) -> None:
         """Write the items of the session."""
         if self.session is not None:
-            self.connection.send(self.session.drain(_now_ms()))
+            self.connection.send(self.session.drain(now_ms()))
 
     def _tick(self) -> None:
-        if self.session is not None and self.session.wake(_now_ms()):
+        if self.session is not None and self.session.wake(now_ms()):
             self.flush()
         asyncio.get_running_loop().call_later(1.0, self._tick)
 
@@ -107,17 +107,17 @@ class End:
             if self.session is None:
                 self._greeted.set_result(0.0)
             else:
-                self.session.connected(_now_ms())
+                self.session.connected(now_ms())
         elif self.session is None:
             self.on_messages([item.message for item in items])  # type: ignore[union-attr]
         else:
-            outcome = self.session.receive(items, _now_ms())  # type: ignore[arg-type]
+            outcome = self.session.receive(items, now_ms())  # type: ignore[arg-type]
             if outcome.came_up:
                 self._greeted.set_result(0.0)
             self._take(outcome.messages)
             self.on_room()
         if self.session is not None:
-            connection.send(self.session.drain(_now_ms()))
+            connection.send(self.session.drain(now_ms()))
 
     def _take(self, messages: list[Any]) -> None:
         others = [each for each in messages if type(each) is not Deliver]
@@ -144,7 +144,7 @@ class End:
             self._greeted.set_exception(problem)
 
 
-def _now_ms() -> float:
+def now_ms() -> float:
     return time.monotonic() * 1000.0
 
 
@@ -170,7 +170,7 @@ async def _publish_slowly(end: End, first: int, publications: list[Publication],
     begin = time.monotonic()
     for number, each in enumerate(publications):
         await pause_until(begin + number / rate)
-        _send(end, PublishRequest(first + number, each, _now_ms()))
+        _send(end, PublishRequest(first + number, each, now_ms()))
         end.flush()
 
 
@@ -191,7 +191,7 @@ async def _publish_fast(end: End, first: int, publications: list[Publication]) -
             if each is None:
                 done.set()
                 break
-            _send(end, PublishRequest(number, each, _now_ms()))
+            _send(end, PublishRequest(number, each, now_ms()))
             written += each.size
         end.flush()
         if session is None and not done.is_set() and end.connection.is_writable:
@@ -205,14 +205,14 @@ async def _publish_fast(end: End, first: int, publications: list[Publication]) -
 
 def _send(end: End, request: PublishRequest) -> None:
     if end.session is not None:
-        end.session.send(request, _now_ms())
+        end.session.send(request, now_ms())
     else:
         end.connection.send([Frame(request.sequence, request)])
 
 
 async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str]], has_session: bool) -> None:
     """Receive on command: when everything expected has arrived, report the times, and check for duplicates."""
-    ears, got = Ears(pipe), Received()
+    got = Received()
     ends = []
     for number, filters in enumerate(interests):
         end = End(f"S{number}", got.taker(number), has_session=has_session)
@@ -220,6 +220,12 @@ async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str
         if has_session:
             await end.request(*(SubscribeRequest(handle, parse_filter(each)) for handle, each in enumerate(filters)))
         ends.append(end)
+    await obey(pipe, got)
+
+
+async def obey(pipe: Pipe, got: Received) -> None:
+    """Tell the parent what subscribers received, on command."""
+    ears = Ears(pipe)
     pipe.send("ready")
     while True:
         expected, has_details = await ears.next()
@@ -241,7 +247,7 @@ class Received:
         self.last_s = 0.0
         self.hops = 0
         self._missing = 0
-        self._has_details = False
+        self.has_details = False
 
     def expect(self, count: int, *, has_details: bool) -> None:
         """Start again, and wait for ``count`` publications; details are delays and hops."""
@@ -250,22 +256,27 @@ class Received:
             numbers.clear()
         self.delays_ms, self.hops = [], 0
         self._missing = count
-        self._has_details = has_details
+        self.has_details = has_details
+
+    def note(self, mine: list[int], numbers: list[int], published_ms: list[float]) -> None:
+        """Note publications that one subscriber received together."""
+        at_ms = now_ms()
+        self.delays_ms += [at_ms - each for each in published_ms]
+        mine.extend(numbers)
+        self._missing -= len(numbers)
+        if self._missing <= 0 < self._missing + len(numbers):
+            self.last_s = at_ms / 1000.0
+            self.all_came.set()
 
     def taker(self, subscriber: int) -> Callable[[list[Any]], None]:
         """Return the handler of messages of one subscriber."""
         mine = self.numbers[subscriber] = []
 
         def take(messages: list[Any]) -> None:
-            if self._has_details:
-                now_ms = _now_ms()
-                self.delays_ms += [now_ms - each.published_ms for each in messages]
+            if self.has_details:
                 self.hops += sum(getattr(each, "hop", 0) for each in messages)
-            mine.extend([int.from_bytes(each.publication.payload[:NUMBER_BYTES]) for each in messages])
-            self._missing -= len(messages)
-            if self._missing <= 0 < self._missing + len(messages):
-                self.last_s = time.monotonic()
-                self.all_came.set()
+            numbers = [int.from_bytes(each.publication.payload[:NUMBER_BYTES]) for each in messages]
+            self.note(mine, numbers, [each.published_ms for each in messages] if self.has_details else [])
 
         return take
 
