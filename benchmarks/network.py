@@ -15,7 +15,7 @@ Figures, for --only:
 - *sparse*: as *hop* with 100 subscriptions, one publication every 2 ms: mostly the cost of waking up.
 - *delay*: the same at 1,000 publications per second: from the publisher's clock to the subscriber's, which are the
   same.
-- *traces*: as *hop*, with the levels of traces, whose facts are taken after every input and dropped.
+- *traces*: *hop* and *inner* with the levels of traces, whose facts are taken after every input and dropped.
 - *plain*: *hop*, *inner* and *fan* with brokers that have no compiled modules.
 - *algorithms*: static, dynamic and adaptive routing; see below.
 - *overlay*: the 56 brokers of paper:se on this machine: the time until all are connected and accept publications, and
@@ -258,17 +258,28 @@ def measure_delay(run: Run) -> Rows:
 
 
 def measure_traces(run: Run) -> Rows:
-    """Measure one hop with each level of traces."""
+    """Measure one hop, and the inner broker of three, with each level of traces."""
     source = Path(__file__).parents[1] / "src"
     count = max(200, run.publications // 2)
-    with contextlib.ExitStack() as stack:
-        lines = {
-            each.name.lower(): stack.enter_context(program_line(source, 1, ONE_OF_MANY, everything, each))
-            for each in Detail
-        }
-        found = in_turns(lines, count, run.rounds)
-    costs = cost_rows({name: [each.cpu_s for each in runs] for name, runs in found.items()}, count, {"to_off": "off"})
-    return [{"trace": name, **costs[name]} for name in lines]
+    rows: Rows = []
+    for figure, length in (("hop", 1), ("inner", THREE)):
+        with contextlib.ExitStack() as stack:
+            lines = {
+                each.name.lower(): stack.enter_context(program_line(source, length, ONE_OF_MANY, everything, each))
+                for each in Detail
+            }
+            found = in_turns(lines, count, run.rounds)
+        rows += middle_rows(figure, "trace", found, length // 2, count, {"to_off": "off"})
+    return rows
+
+
+def middle_rows(
+    figure: str, column: str, found: Mapping[str, list[Round]], middle: int, count: int, references: Mapping[str, str]
+) -> Rows:
+    """Return the costs of one broker of each line."""
+    seconds = {name: [each.cpu_s_by_process[middle] for each in runs] for name, runs in found.items()}
+    costs = cost_rows(seconds, count, references)
+    return [{"figure": figure, column: name, **costs[name]} for name in found]
 
 
 PLAIN = {
@@ -289,10 +300,7 @@ def measure_plain(run: Run) -> Rows:
             program_line(run.plain, length, interests, expectation) as plain,
         ):
             found = in_turns({"compiled": compiled, "plain": plain}, count, run.rounds)
-        middle = length // 2
-        seconds = {name: [each.cpu_s_by_process[middle] for each in runs] for name, runs in found.items()}
-        costs = cost_rows(seconds, count, {"to_compiled": "compiled"})
-        rows += [{"figure": figure, "modules": name, **costs[name]} for name in found]
+        rows += middle_rows(figure, "modules", found, length // 2, count, {"to_compiled": "compiled"})
     return rows
 
 

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 Row: TypeAlias = Mapping[str, Any]
-WIDTH = 132
-"""The width of tables that are not printed on a terminal."""
 
 
 def verdict(value: float, most: float) -> str:
@@ -21,25 +14,58 @@ def verdict(value: float, most: float) -> str:
     return "met" if value <= most else "missed"
 
 
-def print_rows(title: str, rows: Sequence[Row], note: str = "") -> None:
-    """Print rows as a table, with the keys of all rows as columns, after a note that says what they count."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(title=Text(title, style="bold"), title_justify="left")
-    for key in columns:
-        is_text = all(isinstance(row.get(key, ""), str) for row in rows)
-        table.add_column(key.replace("_", " "), justify="left" if is_text else "right")
+def verdict_at_least(value: float, least: float) -> str:
+    """Return whether a value meets an aim, which is a minimum."""
+    return "met" if value >= least else "missed"
+
+
+def print_rows(title: str, rows: Sequence[Row]) -> None:
+    """Print rows as a table, with the keys of all rows as columns, below a title that says what they count."""
+    print("\n".join(["", title, *table_lines(rows)]), flush=True)
+
+
+def table_lines(rows: Sequence[Row]) -> list[str]:
+    """Return the lines of a table; the words of a heading stand below each other."""
+    keys = columns_of(rows)
+    cells = [[shown(row.get(key)) for key in keys] for row in rows]
+    headings = [key.split("_") for key in keys]
+    height = max(map(len, headings), default=0)
+    lines = [[""] * (height - len(heading)) + heading for heading in headings]
+    columns = [(*heading, *column) for heading, column in zip(lines, zip(*cells, strict=True), strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    is_text = [all(isinstance(row.get(key, ""), str) for row in rows) for key in keys]
+    rule = "  ".join("-" * width for width in widths)
+    texts = [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(line, widths, is_text, strict=True)
+        ).rstrip()
+        for line in zip(*columns, strict=True)
+    ]
+    return [*texts[:height], rule, *texts[height:]]
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Return the keys of all rows; one that the first rows lack stands behind its neighbour in its own row."""
+    columns: list[str] = []
     for row in rows:
-        table.add_row(*(shown(row.get(key, "")) for key in columns))
-    screen = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    if note:
-        screen.print(note, markup=False)
-    screen.print(table)
+        place = 0
+        for key in row:
+            if key not in columns:
+                columns.insert(place, key)
+            place = columns.index(key) + 1
+    return columns
 
 
 def shown(value: Any) -> str:
-    """Return a value with about three digits."""
-    if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
+    """Return a value with about three digits; None is an empty cell."""
+    match value:
+        case None:
+            return ""
+        case bool() | str():
+            return str(value)
+        case int():
+            return f"{value:,}"
     size = abs(value)
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
