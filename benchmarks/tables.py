@@ -67,6 +67,8 @@ def shown(value: Any) -> str:
         case int():
             return f"{value:,}"
     size = abs(value)
+    if size < 1:
+        return f"{value:.3g}"
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 

@@ -84,5 +84,6 @@ def test_tables_show_every_column_and_about_three_digits(benchmark: ModuleType):
         "relay   1.23",
         "broker   123  100.0  12,345",
     ]
+    assert [tables.shown(each) for each in (0.0, 0.00307, 0.5, None, "x")] == ["0", "0.00307", "0.5", "", "x"]
     assert tables.columns_of([{"a": 1, "d": 1}, {"a": 1, "b": 1, "c": 1}]) == ["a", "b", "c", "d"]
     assert tables.rounded({"a": [1.23456, 2, "x"]}) == {"a": [1.235, 2, "x"]}
