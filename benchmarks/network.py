@@ -68,8 +68,9 @@ from network_lines import (
     Line,
     Round,
     broker_line,
-    clients,
     cost_rows,
+    cpu_rows,
+    delay_rows,
     everything,
     everything_50_times,
     halves,
@@ -78,13 +79,13 @@ from network_lines import (
     program_line,
     ranges,
     relay_line,
-    wait_for,
 )
-from network_load import CHOICES, run_profiled
-from network_processes import Child, Wrong
+from network_load import CHOICES
+from network_packages import measure_packages
+from network_processes import Wrong
 from octopia.broker import Detail
 from octopia.errors import OctopiaError
-from octopia.experiments.local_overlay import at_free_addresses, percentile, running
+from octopia.experiments.local_overlay import at_free_addresses, running
 from octopia.matching import IS_COMPILED
 from octopia.overlay.files import overlay_from_text
 from tables import print_json, print_rows, verdict
@@ -161,15 +162,6 @@ def lines_of(
         yield lines
 
 
-def cpu_rows(found: Mapping[str, list[Round]], count: int) -> Rows:
-    """Return the costs of lines."""
-    costs = cost_rows({name: [each.cpu_s for each in runs] for name, runs in found.items()}, count, REFERENCES)
-    return [
-        {"line": name, **costs[name], "per_s": count / min(each.wall_s for each in runs)}
-        for name, runs in found.items()
-    ]
-
-
 def with_aim(row: dict[str, Any], most: float, column: str = "cpu_us") -> dict[str, Any]:
     """Return a row with the aim for one of its columns."""
     return row | {"aim": most, "verdict": verdict(row[column], most)}
@@ -185,7 +177,7 @@ def measure_hop(run: Run) -> Rows:
         lines = {smallest if name == "broker" else name: line for name, line in run.hop_lines.items()}
         for name, size in zip(larger, run.sizes[1:], strict=True):
             lines[name] = stack.enter_context(broker_line(1, one_of(size), everything))
-        rows = cpu_rows(in_turns(lines, run.publications, run.rounds), run.publications)
+        rows = cpu_rows(in_turns(lines, run.publications, run.rounds), run.publications, REFERENCES)
     aims = {f"broker, {size:,} subscriptions": aim for size, aim in HOP_AIMS_US.items()}
     for number, row in enumerate(rows):
         if row["line"] in aims:
@@ -211,7 +203,7 @@ def measure_fan(run: Run) -> Rows:
     """Measure 50 deliveries of every publication."""
     count = max(50, run.publications // 20)
     with lines_of(run, 1, everything_interests(), everything_50_times, (CHOICES, everything_50_times, 1)) as lines:
-        rows = cpu_rows(in_turns(lines, count, run.rounds), count)
+        rows = cpu_rows(in_turns(lines, count, run.rounds), count, REFERENCES)
     return with_deliveries([with_aim(rows[0], FAN_AIM_US), *rows[1:]])
 
 
@@ -224,7 +216,7 @@ def measure_ranges(run: Run) -> Rows:
     """Measure 100 subscribers with distinct ranges, of which 50 match a publication."""
     count = max(CHOICES, run.publications // 20)
     with lines_of(run, 1, RANGES, ranges, (FAN, halves, 2)) as lines:
-        return with_deliveries(cpu_rows(in_turns(lines, count, run.rounds), count))
+        return with_deliveries(cpu_rows(in_turns(lines, count, run.rounds), count, REFERENCES))
 
 
 def with_deliveries(rows: Rows) -> Rows:
@@ -239,7 +231,7 @@ def measure_sparse(run: Run) -> Rows:
     """Measure the CPU time of single publications."""
     rounds = max(1, round(run.seconds))
     count = max(20, round(SPARSE_PER_S * run.seconds / rounds))
-    rows = cpu_rows(in_turns(run.hop_lines, count, rounds, SPARSE_PER_S), count)
+    rows = cpu_rows(in_turns(run.hop_lines, count, rounds, SPARSE_PER_S), count, REFERENCES)
     return [{key: value for key, value in row.items() if key != "per_s"} for row in rows]
 
 
@@ -247,14 +239,7 @@ def measure_delay(run: Run) -> Rows:
     """Measure the delays of single publications."""
     rounds = max(1, round(run.seconds))
     count = max(20, round(DELAY_PER_S * run.seconds / rounds))
-    found = in_turns(run.hop_lines, count, rounds, DELAY_PER_S)
-    rows = []
-    for name, runs in found.items():
-        delays_ms = [delay for each in runs for delay in each.delays_ms]
-        row: dict[str, Any] = {"line": name, "publications": len(delays_ms)}
-        row |= {f"p{share}_us": percentile(delays_ms, share) * 1000 for share in (50, 99)}
-        rows.append(row)
-    return rows
+    return delay_rows(in_turns(run.hop_lines, count, rounds, DELAY_PER_S))
 
 
 def measure_traces(run: Run) -> Rows:
@@ -325,63 +310,6 @@ def pss_kb_of(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-# CPU time by package.
-
-PACKAGES = {
-    "wire": "wire",
-    "link": "session",
-    "matching": "matching",
-    "content": "matching",
-    "broker": "broker",
-    "node": "node",
-    "protocol": "wire",
-    "runtime": "runtime and transport",
-    "transport": "runtime and transport",
-}
-OUTSIDE = "event loop and kernel"
-
-
-def measure_packages(run: Run) -> Rows:
-    """Return the share of each package in a broker's CPU time."""
-    overlay = at_free_addresses(overlay_from_text("path:1", 1))
-    address = overlay.addresses[overlay.scot.brokers[0]]
-    with contextlib.ExitStack() as stack:
-        broker = Child("broker", run_profiled, overlay)
-        stack.callback(broker.end)
-        broker.hear()
-        wait_for(address)
-        line = stack.enter_context(clients(address, address, [broker.pid], ONE_OF_MANY, everything, True))
-        line.run(max(100, run.publications // 10))
-        broker.tell("begin")
-        broker.hear()
-        line.run(run.publications)
-        broker.tell("end")
-        shares = shares_of(*broker.hear())
-    return [{"package": name, "share": share} for name, share in shares.items()]
-
-
-def shares_of(stats: dict[Any, Any], total_s: float) -> dict[str, float]:
-    """Sum up a profile by package; built-in functions count for their callers."""
-    seconds = dict.fromkeys([*PACKAGES.values(), OUTSIDE], 0.0)
-    for (file, _, _), (_, _, own_s, _, callers) in stats.items():
-        if file != "~":
-            seconds[package_of(file)] += own_s
-            continue
-        for (caller, _, _), called in callers.items():
-            seconds[package_of(caller)] += called[2]
-    seconds[OUTSIDE] += max(0.0, total_s - sum(seconds.values()))
-    whole = sum(seconds.values())
-    return {name: own_s / whole for name, own_s in sorted(seconds.items(), key=lambda each: -each[1])}
-
-
-def package_of(file: str) -> str:
-    """Return the package that a file belongs to."""
-    parts = Path(file).parts
-    if "octopia" not in parts[:-1]:
-        return OUTSIDE
-    return PACKAGES.get(parts[len(parts) - parts[::-1].index("octopia")], OUTSIDE)
-
-
 # The command.
 
 FIGURES: dict[str, tuple[str, Callable[[Run], Rows]]] = {
@@ -398,7 +326,10 @@ FIGURES: dict[str, tuple[str, Callable[[Run], Rows]]] = {
         lambda run: measure_algorithms(ONE_OF_MANY, run.publications, run.rounds, is_quick=run.is_quick),
     ),
     "overlay": ("start and memory of all processes; the aim is for mb", measure_overlay),
-    "packages": ("shares of packages in the CPU time of a broker", measure_packages),
+    "packages": (
+        "shares of packages in the CPU time of a broker",
+        lambda run: measure_packages(ONE_OF_MANY, run.publications),
+    ),
 }
 COMPARED = ("hop", "inner", "fan", "ranges", "sparse", "delay")
 """The figures that have brokers of another checkout."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import octopia
 from network_load import CHOICES, run_publisher, run_subscribers
@@ -19,7 +20,7 @@ from network_middle import run_broker
 from network_processes import Child, Program, Wrong, end_all, run_relay
 from octopia.addresses import Address
 from octopia.broker import Detail
-from octopia.experiments.local_overlay import READY_S, at_free_addresses, cpu_s_of, free_addresses
+from octopia.experiments.local_overlay import READY_S, at_free_addresses, cpu_s_of, free_addresses, percentile
 from octopia.overlay.files import Overlay, overlay_from_text
 
 FAN = 2 * CHOICES
@@ -265,4 +266,25 @@ def cost_rows(
         for column, reference in references.items():
             if reference != name and reference in seconds:
                 rows[name][column] = median(a / b for a, b in zip(each_s, seconds[reference], strict=True))
+    return rows
+
+
+def cpu_rows(
+    found: Mapping[str, Sequence[Round]], count: int, references: Mapping[str, str], column: str = "line"
+) -> list[dict[str, Any]]:
+    """Return the costs of lines as rows of a table, with publications per second of the fastest round."""
+    costs = cost_rows({name: [each.cpu_s for each in runs] for name, runs in found.items()}, count, references)
+    return [
+        {column: name, **costs[name], "per_s": count / min(each.wall_s for each in runs)}
+        for name, runs in found.items()
+    ]
+
+
+def delay_rows(found: Mapping[str, Sequence[Round]], column: str = "line") -> list[dict[str, Any]]:
+    """Return the delays of lines as rows of a table."""
+    rows = []
+    for name, runs in found.items():
+        delays_ms = [delay for each in runs for delay in each.delays_ms]
+        row: dict[str, Any] = {column: name, "publications": len(delays_ms)}
+        rows.append(row | {f"p{share}_us": percentile(delays_ms, share) * 1000 for share in (50, 99)})
     return rows

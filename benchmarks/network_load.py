@@ -1,4 +1,4 @@
-"""The load of benchmarks/network.py: publishers, subscribers, and brokers under a profiler.
+"""The load of benchmarks/network.py: publishers and subscribers.
 
 The clients do little more than a connection needs, so that they do not dominate the measurement: a session with a
 broker, and not even that with a relay.
@@ -7,7 +7,6 @@ broker, and not even that with a relay.
 from __future__ import annotations
 
 import asyncio
-import cProfile
 import itertools
 import time
 from collections.abc import Callable
@@ -20,10 +19,8 @@ from octopia.client.attempts import busy_s
 from octopia.content import Publication, Value, parse_filter
 from octopia.errors import PeerError
 from octopia.link import Session
-from octopia.overlay.files import Overlay
 from octopia.protocol import Frame, Opening, Role, WireItem
 from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
-from octopia.runtime.process import run_brokers
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
 from octopia.wire import prepare
@@ -279,23 +276,3 @@ class Received:
             self.note(mine, numbers, [each.published_ms for each in messages] if self.has_details else [])
 
         return take
-
-
-# Brokers under a profiler.
-
-
-async def run_profiled(pipe: Pipe, overlay: Overlay) -> None:
-    """Run all brokers; profile them between two commands."""
-    ears, profile = Ears(pipe), cProfile.Profile(time.process_time)
-    brokers = asyncio.create_task(run_brokers(overlay, list(overlay.scot.brokers)))
-    pipe.send("ready")
-    await ears.next()
-    begin = time.process_time()
-    profile.enable()
-    pipe.send("profiling")
-    await ears.next()
-    profile.disable()
-    took = time.process_time() - begin
-    profile.create_stats()
-    pipe.send((profile.stats, took))
-    await brokers

@@ -43,7 +43,8 @@ from network_lines import (
     Expectation,
     Line,
     broker_line,
-    cost_rows,
+    cpu_rows,
+    delay_rows,
     everything,
     everything_50_times,
     in_turns,
@@ -53,7 +54,7 @@ from network_load import CHOICES, NUMBER_BYTES, WRITE_BYTES, Received, now_ms, o
 from network_processes import Child, Ears, Wrong
 from octopia.addresses import Address
 from octopia.errors import OctopiaError
-from octopia.experiments.local_overlay import free_addresses, percentile
+from octopia.experiments.local_overlay import free_addresses
 from octopia.protocol import Frame
 from octopia.protocol.messages import PublishRequest
 from octopia.transport.connection import READ_BYTES, WRITE_HIGH_BYTES
@@ -69,6 +70,7 @@ PUBLISHED_FIELD = 8
 """The place of the time of publishing in the header of a frame."""
 DELAY_PER_S = 1_000.0
 OURS = "octopia"
+RATIO = {"to_octopia": OURS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -345,27 +347,6 @@ def one_to_many(peers: Mapping[str, Peer]) -> Iterator[dict[str, Line]]:
         yield lines
 
 
-def cost_table(lines: Mapping[str, Line], count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the costs of all systems."""
-    found = in_turns(lines, count, rounds)
-    seconds = {name: [each.cpu_s for each in runs] for name, runs in found.items()}
-    costs = cost_rows(seconds, count, {"to_octopia": OURS})
-    return [
-        {"system": name, **costs[name], "per_s": count / min(each.wall_s for each in runs)}
-        for name, runs in found.items()
-    ]
-
-
-def delay_table(lines: Mapping[str, Line], count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the delays of all systems."""
-    rows = []
-    for name, runs in in_turns(lines, count, rounds, DELAY_PER_S).items():
-        delays_ms = [delay for each in runs for delay in each.delays_ms]
-        row: dict[str, Any] = {"system": name, "publications": len(delays_ms)}
-        rows.append(row | {f"p{share}_us": percentile(delays_ms, share) * 1000 for share in (50, 99)})
-    return rows
-
-
 TITLES = {
     "hop": "hop: CPU time per publication; 1 delivery each",
     "fan": "fan: CPU time per publication; 50 deliveries each",
@@ -382,12 +363,14 @@ def measure(
     turns = max(1, round(seconds))
     with one_to_one(peers) as lines:
         if "hop" in only:
-            found["hop"] = cost_table(lines, publications, rounds)
+            found["hop"] = cpu_rows(in_turns(lines, publications, rounds), publications, RATIO, "system")
         if "delay" in only:
-            found["delay"] = delay_table(lines, max(20, round(DELAY_PER_S * seconds / turns)), turns)
+            count = max(20, round(DELAY_PER_S * seconds / turns))
+            found["delay"] = delay_rows(in_turns(lines, count, turns, DELAY_PER_S), "system")
     if "fan" in only:
         with one_to_many(peers) as lines:
-            found["fan"] = cost_table(lines, max(50, publications // 20), rounds)
+            count = max(50, publications // 20)
+            found["fan"] = cpu_rows(in_turns(lines, count, rounds), count, RATIO, "system")
     features = {OURS: HAS, **{name: peer.lacks for name, peer in peers.items()}}
     found["features"] = [{"system": name, **row} for name, row in features.items()]
     return found

@@ -5,24 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from octopia.matching import IS_COMPILED
+from support import load_benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PARTS = (
-    "network",
-    "network_algorithms",
-    "network_lines",
-    "network_load",
-    "network_middle",
-    "network_processes",
-    "tables",
-)
 FIGURES = ["hop", "inner", "fan", "ranges", "sparse", "delay", "traces", "plain", "algorithms", "overlay", "packages"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the clocks of processes as Linux has them")
@@ -30,10 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the cl
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for part in PARTS:
-        monkeypatch.delitem(sys.modules, part, raising=False)
-    return importlib.import_module("network")
+    return load_benchmark("network", monkeypatch)
 
 
 def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]):

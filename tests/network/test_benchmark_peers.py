@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PARTS = ("peers", "peer_protocols", "network", "network_lines", "network_load", "network_processes", "tables")
+from support import load_benchmark
+
 PAYLOADS = [b"", b"\r\n$3\r\nMSG x", bytes(range(256)) * 3]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the clocks of processes as Linux has them")
@@ -19,10 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the cl
 
 @pytest.fixture
 def peers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for part in PARTS:
-        monkeypatch.delitem(sys.modules, part, raising=False)
-    return importlib.import_module("peers")
+    return load_benchmark("peers", monkeypatch)
 
 
 def test_publications_are_encoded_as_the_protocols_have_them(peers: ModuleType):
