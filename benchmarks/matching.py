@@ -47,7 +47,7 @@ from octopia.experiments.gc_pause import gc_paused
 from octopia.ids import BrokerId, ClientId, SubscriptionId
 from octopia.matching import INDEX, IS_COMPILED, IndexSubscriptions
 from octopia.wire import prepare
-from tables import print_json, print_rows, verdict_at_least
+from tables import conditions, print_json, print_rows, verdict_at_least
 
 HERE = BrokerId("a", 0)
 LOCAL = ClientId("c")
@@ -294,10 +294,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """Print two tables: rates with aims and ratios, and the costs of keeping subscriptions."""
-    kernel = "compiled" if IS_COMPILED else "plain Python"
+    print_rows("conditions", [conditions()])
     left_out = {*COSTS, *ONLY_IN_JSON}
     rates = [{key: value for key, value in row.items() if key not in left_out} for row in rows]
-    print_rows(f"publications per second of CPU time, {kernel} kernel; the aim is for ids per s", rates)
+    print_rows("publications per second of CPU time; the aim is for ids per s", rates)
     print_rows("cost of subscriptions", [{key: row[key] for key in NAMES + COSTS} for row in rows])
 
 

@@ -61,6 +61,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import octopia
 from network_algorithms import measure_algorithms
 from network_lines import (
     FAN,
@@ -88,7 +89,7 @@ from octopia.errors import OctopiaError
 from octopia.experiments.local_overlay import at_free_addresses, running
 from octopia.matching import IS_COMPILED
 from octopia.overlay.files import overlay_from_text
-from tables import print_json, print_rows, verdict
+from tables import conditions, print_json, print_rows, verdict
 
 Rows: TypeAlias = list[dict[str, Any]]
 THREE = 3
@@ -244,7 +245,7 @@ def measure_delay(run: Run) -> Rows:
 
 def measure_traces(run: Run) -> Rows:
     """Measure one hop, and the inner broker of three, with each level of traces."""
-    source = Path(__file__).parents[1] / "src"
+    source = Path(octopia.__file__).parents[1]
     count = max(200, run.publications // 2)
     rows: Rows = []
     for figure, length in (("hop", 1), ("inner", THREE)):
@@ -364,7 +365,9 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.platform != "linux":
         sys.exit(f"expected Linux, for the CPU times of processes, got {platform.system()}")
     names = chosen.only or [*(FIGURES if chosen.against is None else COMPARED)]
-    result: dict[str, Rows] = {}
+    before, result = conditions(), dict[str, Rows]()
+    if not chosen.json:
+        print_rows("conditions", [before])
     try:
         with contextlib.ExitStack() as stack:
             run = Run(
@@ -381,7 +384,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (Wrong, OctopiaError) as error:
         sys.exit(f"WRONG: {error}")
     if chosen.json:
-        print_json({"compiled": IS_COMPILED, "figures": result})
+        print_json({"conditions": before, "figures": result})
 
 
 def show(name: str, rows: Rows, *, result: dict[str, Rows], as_json: bool) -> None:

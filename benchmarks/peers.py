@@ -61,7 +61,7 @@ from octopia.transport.connection import READ_BYTES, WRITE_HIGH_BYTES
 from octopia.wire import encode
 from octopia.wire.format import PUBLICATION
 from peer_protocols import Mqtt, Nats, PeerProtocol, Resp
-from tables import print_json, print_rows
+from tables import conditions, print_json, print_rows
 
 TOPIC = "market"
 TOPICS = [TOPIC, *(f"other{number}" for number in range(99))]
@@ -348,6 +348,7 @@ def one_to_many(peers: Mapping[str, Peer]) -> Iterator[dict[str, Line]]:
 
 
 TITLES = {
+    "conditions": "conditions",
     "hop": "hop: CPU time per publication; 1 delivery each",
     "fan": "fan: CPU time per publication; 50 deliveries each",
     "delay": "delay: from publisher to subscriber at 1,000 per second",
@@ -390,7 +391,7 @@ def installed(names: list[str]) -> dict[str, Peer]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
-    figures = [name for name in TITLES if name != "features"]
+    figures = ["hop", "fan", "delay"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--publications", type=int, default=20_000, help="publications per round (default: %(default)s)"
@@ -409,8 +410,9 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.platform != "linux":
         sys.exit(f"expected Linux, for the CPU times of processes, got {sys.platform}")
     peers = installed(chosen.peers)
+    found = {"conditions": [conditions()]}
     try:
-        found = measure(peers, chosen.only, chosen.publications, chosen.rounds, chosen.seconds)
+        found |= measure(peers, chosen.only, chosen.publications, chosen.rounds, chosen.seconds)
     except (Wrong, OctopiaError) as error:
         sys.exit(f"WRONG: {error}")
     if chosen.json:

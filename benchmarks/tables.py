@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
+
+import octopia
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -17,6 +22,19 @@ def verdict(value: float, most: float) -> str:
 def verdict_at_least(value: float, least: float) -> str:
     """Return whether a value meets an aim, which is a minimum."""
     return "met" if value >= least else "missed"
+
+
+def conditions() -> dict[str, Any]:
+    """Return the conditions of a run: the machine, its load, and the compiled modules of the package."""
+    package = Path(octopia.__file__).parent
+    typed = [path for path in package.rglob("*.pxd") if path.with_suffix(".py").exists()]
+    compiled = [path for path in typed if any(path.parent.glob(f"{path.stem}.*.so"))]
+    return {
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0],
+        "compiled_modules": f"{len(compiled)} of {len(typed)}",
+    }
 
 
 def print_rows(title: str, rows: Sequence[Row]) -> None:

@@ -25,7 +25,9 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]):
     benchmark.main(["--quick", "--json"])
-    found = json.loads(capsys.readouterr().out)["figures"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["conditions"]["compiled_modules"].startswith("0 of") != IS_COMPILED
+    found = printed["figures"]
     assert list(found) == [each for each in FIGURES if IS_COMPILED or each != "plain"]
     for figure in ("hop", "inner", "fan", "ranges", "sparse"):
         lines = {row["line"].partition(",")[0] for row in found[figure]}
