@@ -61,6 +61,7 @@ class End:
         self.on_messages = on_messages
         self.on_room: Callable[[], None] = lambda: None
         self.confirmed = 0
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._greeted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self.news = asyncio.Event()
 
@@ -115,6 +116,16 @@ class End:
             self.on_room()
         if self.session is not None:
             connection.send(self.session.drain(now_ms()))
+            due_ms = self.session.acknowledges_by_ms
+            if due_ms is not None and self._ack_timer is None:
+                loop = asyncio.get_running_loop()
+                self._ack_timer = loop.call_later((due_ms - now_ms()) / 1000.0, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._ack_timer = None
+        if self.session is not None:
+            self.session.acknowledge()
+            self.flush()
 
     def _take(self, messages: list[Any]) -> None:
         others = [each for each in messages if type(each) is not Deliver]
