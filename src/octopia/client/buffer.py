@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
 from octopia.client.guard import LoopGuard
+from octopia.client.inbox import Inbox
 from octopia.client.received import Received
-from octopia.client.seen import Seen
 from octopia.errors import OctopiaError, SlowSubscriber, UsageError
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Gap
@@ -20,12 +19,11 @@ _log = logging.getLogger(__name__)
 Callback: TypeAlias = Callable[[Received], object]
 
 
-class Buffer:
+class Buffer(Inbox):
     """Holds up to ``size`` publications, or passes them to a callback."""
 
     def __init__(self, size: int, overflow: Overflow, callback: Callback | None, guard: LoopGuard):
-        self.items: deque[Received] = deque()
-        self.seen = Seen()
+        super().__init__(size if callback is None else 0)
         self.lost = 0
         self.gaps = 0
         self.last_gap: Gap | None = None
@@ -69,13 +67,11 @@ class Buffer:
     # The client's side.
 
     def put(self, received: Received) -> bool:
-        """Add a publication; return False if the buffer overflows and the subscription ends. ``wake`` must follow."""
+        """Handle a publication that does not fit, or that a callback takes; return False if the subscription ends."""
         if self.has_ended:
             self.lost += isinstance(self._error, SlowSubscriber)
         elif self._callback is not None:
             call(self._callback, received)
-        elif len(self.items) < self._size:
-            self.items.append(received)
         elif self._overflow is Overflow.DROP_OLDEST:
             self.items.popleft()
             self.items.append(received)
@@ -105,6 +101,7 @@ class Buffer:
         """Note that nothing more will come, and why; the first reason counts."""
         if not self.has_ended:
             self.has_ended = True
+            self.room = 0
             self._error = error
             self._news.set()
 

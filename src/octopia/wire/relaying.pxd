@@ -23,6 +23,7 @@ cdef long long _PLACES
 cdef list _hosts
 cdef list _regions
 cdef long long[::1] _clusters
+cdef list _singles
 
 
 @cython.locals(size="long long", start="const unsigned char*", length="long long", end="long long", frame=Frame)
@@ -42,7 +43,7 @@ cdef object _publish(bytes data, long long at, long long attributes_at, long lon
 cdef object _request(bytes data, long long at, long long attributes_at, long long payload_at, long long end,
                      double published_ms)
 
-@cython.locals(start="const unsigned char*", count="long long", handles=list, index="long long",
+@cython.locals(start="const unsigned char*", count="long long", handles=tuple, numbers=list, index="long long",
                publication=Publication, message=Deliver)
 cdef object _deliver(bytes data, long long at, long long extra_at, long long attributes_at, long long payload_at,
                      long long end, double published_ms, long long place)

@@ -43,6 +43,8 @@ _PLACES = 256
 _hosts: list[Any] = [None] * _PLACES
 _regions: list[Any] = [b""] * _PLACES
 _clusters = array("q", bytes(8 * _PLACES))
+_singles = [(handle,) for handle in range(128)]
+"""The handles of deliveries to one subscription."""
 
 
 def read(data: bytes, at: int, length_max: int, items: list[Any]) -> int:
@@ -166,11 +168,15 @@ def _deliver(
     count = attributes_at - extra_at - 1
     if not 1 <= count <= 15 or start[extra_at] != 0x90 + count:
         return None
-    handles = []
-    for index in range(extra_at + 1, attributes_at):
-        if start[index] > 0x7F:
-            return None
-        handles.append(start[index])
+    if count == 1 and start[extra_at + 1] <= 0x7F:
+        handles: tuple[int, ...] = _singles[start[extra_at + 1]]
+    else:
+        numbers = []
+        for index in range(extra_at + 1, attributes_at):
+            if start[index] > 0x7F:
+                return None
+            numbers.append(start[index])
+        handles = tuple(numbers)
     publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
     if publication is None:
         return None
@@ -184,7 +190,7 @@ def _deliver(
     message.region = _regions[place]
     message.incarnation = words.u64(start, at + 24)
     message.number = words.u64(start, at + 32)
-    message.handles = tuple(handles)
+    message.handles = handles
     message.hop = words.u32(start, at + 48)
     return message
 
