@@ -265,7 +265,7 @@ class Channel:
             self._came_up()
         if outcome.messages:
             self._hand_over(outcome.messages)
-        self._outbox.settle(session.acknowledged)
+        self._outbox.settle_up_to(session.acknowledged)
         self._pump()
 
     def _came_up(self) -> None:
