@@ -1,13 +1,15 @@
 """The publisher: publications on their way to the host broker, and the calls that wait for them.
 
 A publication is *accepted* when the broker has acknowledged its frame and has not refused it. The backlog of unwritten
-publications is bounded; when it is full, calls wait for room in their order.
+publications is bounded; when it is full, calls wait for room in their order. Their publications are put into the outbox
+when there is room, as many as fit, before the calls continue: so they are written together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterable, Callable, Iterable
 
 from octopia.client.outbox import Outbox, Ticket, at_item
@@ -87,8 +89,7 @@ class Publisher:
     def __init__(self, outbox: Outbox, poke: Callable[[], None]):
         self._outbox = outbox
         self._poke = poke
-        self._turn = asyncio.Lock()
-        self._has_room = asyncio.Event()
+        self._waiting: OrderedDict[asyncio.Future[None], tuple[Publication, Ticket] | None] = OrderedDict()
         self._is_idle = asyncio.Event()
         self._end: OctopiaError | None = None
         outbox.on_idle = self._is_idle.set
@@ -127,8 +128,8 @@ class Publisher:
 
     async def settled(self) -> None:
         """Return when all that was published before is settled."""
-        async with self._turn:
-            pass  # The calls that waited for room before this one have put their publications.
+        if self._waiting:
+            await self._turn(None)  # Then the calls that waited for room before this one have put their publications.
         if self._outbox.open:
             self._is_idle.clear()
             await self._is_idle.wait()
@@ -136,9 +137,14 @@ class Publisher:
     # The connection's side.
 
     def room_was_made(self) -> None:
-        """Wake a call that waits for room, if there is some."""
-        if self._outbox.backlog_bytes < BACKLOG_BYTES_MAX:
-            self._has_room.set()
+        """Put the publications of calls that wait, as many as there is room for."""
+        while self._waiting and self._outbox.backlog_bytes < BACKLOG_BYTES_MAX:
+            turn, waiting = self._waiting.popitem(last=False)
+            if turn.done():
+                continue  # The call was cancelled, and has not run since.
+            if waiting is not None:
+                self._add(*waiting)
+            turn.set_result(None)
 
     def refused(self, sequence: int, reason: str) -> RequestRefused | None:
         """Fail a publication; return the error if no call waits for it any more."""
@@ -153,7 +159,12 @@ class Publisher:
             self._outbox.settle(sequence, unknown)
         for sequence in list(self._outbox.open):
             self._outbox.settle(sequence, error)
-        self._has_room.set()
+        while self._waiting:
+            turn, waiting = self._waiting.popitem(last=False)
+            if not turn.done() and waiting is None:
+                turn.set_result(None)
+            elif not turn.done():
+                turn.set_exception(error)
 
     async def _put_all(self, items: Iterable[Publishable] | AsyncIterable[Publishable], batch: Batch) -> None:
         try:
@@ -172,7 +183,7 @@ class Publisher:
         """Put as many as there is room for in each turn of the event loop."""
         iterator = iter(items)
         while True:
-            room_bytes = BACKLOG_BYTES_MAX if self._end is None and not self._turn.locked() else 0
+            room_bytes = BACKLOG_BYTES_MAX if self._end is None and not self._waiting else 0
             try:
                 waiting = self._outbox.put_all(iterator, batch, room_bytes, time.time)
             finally:
@@ -190,8 +201,11 @@ class Publisher:
             await self._put(publication, batch)
 
     async def _put_one(self, publication: Publication, ticket: Single) -> None:
-        await self._put(publication, ticket)
-        await ticket.outcome
+        try:
+            await self._put(publication, ticket)
+            await ticket.outcome
+        finally:
+            ticket.outcome.cancel()  # If the call was cancelled in the turn in which its publication was put.
 
     def _expired(self, sequences: Iterable[int], timeout: float | None) -> OctopiaError:
         """Withdraw publications that are not written; return the error of a call whose time is over."""
@@ -208,17 +222,19 @@ class Publisher:
         return withdrawn
 
     async def _put(self, publication: Publication, ticket: Ticket) -> None:
-        if self._turn.locked() or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX:
-            async with self._turn:
-                await self._room()
-                self._add(publication, ticket)
+        if self._end is None and (self._waiting or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX):
+            await self._turn((publication, ticket))
         else:
             self._add(publication, ticket)
 
-    async def _room(self) -> None:
-        while self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX and self._end is None:
-            self._has_room.clear()
-            await self._has_room.wait()
+    async def _turn(self, waiting: tuple[Publication, Ticket] | None) -> None:
+        """Wait for the calls that wait already, and for room; then ``waiting`` has been put."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = waiting
+        try:
+            await turn
+        finally:
+            self._waiting.pop(turn, None)
 
     def _add(self, publication: Publication, ticket: Ticket) -> None:
         if self._end is not None:
