@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from octopia.client.buffer import Callback
+from octopia.client.callbacks import Callback
 from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, ConnectContext, connect
 from octopia.client.publishable import Attributes, Publishable
 from octopia.client.received import Received

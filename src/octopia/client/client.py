@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from octopia.addresses import Address
-from octopia.client.buffer import Buffer, Callback
+from octopia.client.buffer import Buffer
+from octopia.client.callbacks import Callback
 from octopia.client.engine import Engine, Hooks
 from octopia.client.publishable import Attributes, Publishable, to_publication
 from octopia.client.requests import Request

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from octopia.addresses import Address
-from octopia.client.buffer import Buffer, call
+from octopia.client.buffer import Buffer
+from octopia.client.callbacks import call
 from octopia.client.channel import Channel
 from octopia.client.guard import LoopGuard
 from octopia.client.inbox import deliver

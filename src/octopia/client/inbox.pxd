@@ -10,6 +10,7 @@ cdef class Inbox:
     cdef readonly object items
     cdef readonly Seen seen
     cdef public long long room
+    cdef public object callback
 
 
 @cython.locals(size="long long", delivery=Deliver, received=Received, inbox=Inbox)

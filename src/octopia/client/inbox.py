@@ -10,23 +10,25 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from octopia.client.callbacks import Callback, call
 from octopia.client.received import Received, received_of
 from octopia.client.seen import Seen
 from octopia.protocol.transit import Deliver
 
 
 class Inbox:
-    """The publications that wait to be read, at most ``room``.
+    """The publications that wait to be read, at most ``room``, or a callback that takes them.
 
-    The room is 0 if publications do not wait: after the end of the subscription, or with a callback.
+    The room is 0 with a callback. After the end of the subscription there is neither.
     """
 
-    __slots__ = ("items", "room", "seen")
+    __slots__ = ("callback", "items", "room", "seen")
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, callback: Callback | None = None) -> None:
         self.items: deque[Received] = deque()
         self.seen = Seen()
-        self.room = room
+        self.room = room if callback is None else 0
+        self.callback = callback
 
     def put(self, received: Received) -> bool:
         """Handle a publication for which there is no room; return False if that ends the subscription."""
@@ -63,6 +65,8 @@ def deliver(
                 last = inbox
             if len(inbox.items) < inbox.room:
                 inbox.items.append(received)
+            elif inbox.callback is not None:
+                call(inbox.callback, received)
             elif not inbox.put(received):
                 ended(handle)
         at += 1

@@ -30,7 +30,7 @@ def draw(chance: random.Random) -> list[Any]:
         if chance.random() < 0.05:
             said.append(Lost(1))
             continue
-        handles = tuple(chance.sample(range(1, 5), chance.randint(1, 3)))
+        handles = tuple(chance.sample(range(1, 6), chance.randint(1, 3)))
         name = PublicationId(chance.choice(HOSTS), chance.randint(1, 2), chance.randrange(20))
         publication = octopia.Publication({"x": chance.randrange(100)})
         said.append(Deliver(name, publication, handles, 1, 0.0))
@@ -38,7 +38,7 @@ def draw(chance: random.Random) -> list[Any]:
 
 
 def run(module: Any, said: list[Any]) -> Any:
-    """Return what arrives in three inboxes: a large one, one that is full after a while, one without room."""
+    """Return what arrives in four inboxes: a large one, a small one, one without room, one with a callback."""
     events: list[object] = []
 
     class Recording(module.Inbox):  # type: ignore[misc, name-defined]
@@ -46,7 +46,13 @@ def run(module: Any, said: list[Any]) -> Any:
             events.append((self.room, received.id))
             return len(events) % 5 > 0
 
-    inboxes = {handle: Recording(room) for handle, room in ((1, 100), (2, 7), (3, 0))}
+    def callback(received: Received) -> None:
+        events.append(received)
+        if len(events) % 7 == 0:
+            inboxes.pop(1, None)
+
+    inboxes: dict[int, Any] = {handle: Recording(room) for handle, room in ((1, 100), (2, 7), (3, 0))}
+    inboxes[4] = Recording(5, callback)
     touched: dict[Any, None] = {}
     at = 0
     while at < len(said):
