@@ -4,7 +4,7 @@ cimport cython
 from octopia.client.publishable cimport to_publication
 from octopia.content.publications cimport Publication
 from octopia.link.flow cimport Sender
-from octopia.protocol.transit cimport PublishRequest
+from octopia.protocol.transit cimport PublishRequest, request_of
 
 cdef long long _PLAIN
 cdef long long _HEADER

@@ -19,7 +19,7 @@ from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, Req
 from octopia.link.flow import Sender
 from octopia.link.session import Session
 from octopia.protocol.traffic import HEADER_BYTES
-from octopia.protocol.transit import PublishRequest
+from octopia.protocol.transit import PublishRequest, request_of
 
 _PLAIN = 1
 """The traffic class of a client's publications, in the mask of a session."""
@@ -112,12 +112,7 @@ class Outbox:
     def put_publication(self, publication: Publication, ticket: Ticket, published_ms: float) -> None:
         """Number a publication, and add it."""
         self._sequence += 1
-        request = PublishRequest.__new__(PublishRequest)
-        request.sequence = self._sequence
-        request.publication = publication
-        request.published_ms = published_ms
-        request.traffic_class = 0
-        request.size_bytes = _HEADER + publication.size
+        request = request_of(self._sequence, publication, published_ms)
         posting = Posting.__new__(Posting)
         posting.number = 0
         posting.message = request
