@@ -72,7 +72,11 @@ def answers(copies: Sequence[Path], *arguments: object) -> list[list[str]]:
     """Return the lines of all workers; the first has the installed package."""
     workers = [start("compiled", PACKAGE.parent, *arguments)]
     workers += [start("plain", copy, *arguments) for copy in copies]
-    outputs = [worker.communicate() for worker in workers]
+    try:
+        outputs = [worker.communicate() for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
     for worker, (_, errors) in zip(workers, outputs, strict=True):
         assert worker.returncode == 0, errors[-3000:]
     return [output.splitlines() for output, _ in outputs]
