@@ -23,6 +23,7 @@ from octopia.broker.adapting import Outgoing
 from octopia.broker.express import Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
+from octopia.content.encoded import IS_COMPILED
 from octopia.ids import BrokerId, Peer
 from octopia.matching import Match
 from octopia.protocol.duties import Duties, Lane
@@ -42,15 +43,12 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
     placed: dict[int, int] = {}
     view, inputs = adapting.View(state), state.inputs
     route = publishing.router_for(state, source, view)
-    express: Roads | Entrance
-    if isinstance(source, BrokerId):
-        express = publishing.roads_for(state, source, view)
-    else:
-        express = publishing.entrance_for(state, source, view)
-    matches = state.prt.match_many(contents_of(publications))
     index, size = 0, len(publications)
+    # In plain Python, preparing the express way costs more than it saves for one publication.
+    express = _express_way(state, source, view) if IS_COMPILED or size > 1 else None
+    matches = state.prt.match_many(contents_of(publications))
     while index < size:
-        if _is_way_free(state, source):
+        if express is not None and _is_way_free(state, source):
             passed = _pass_on(state, source, express, publications, matches, index)
             if passed > index:
                 placed[0] = placed.get(0, 0) + passed - index
@@ -68,6 +66,13 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
+
+
+def _express_way(state: State, source: Peer, view: adapting.View) -> Roads | Entrance:
+    """Return the express way of the publications that arrived together over a link."""
+    if isinstance(source, BrokerId):
+        return publishing.roads_for(state, source, view)
+    return publishing.entrance_for(state, source, view)
 
 
 def _pass_on(
