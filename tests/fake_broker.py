@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import enum
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,9 @@ from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
 
 PATIENCE_S = 10.0
+_LINK = dataclasses.replace(CLIENT_LINK, ack_ms=0.0)
+"""It acknowledges at once, since it has no timer."""
+
 _incarnations = itertools.count(1)
 
 
@@ -180,7 +184,7 @@ class FakeBroker:
             connection.close(CloseCode.SHUTDOWN)
             return
         if opening.sender not in self.sessions:
-            self.sessions[opening.sender] = Session(next(_incarnations), CLIENT_LINK)
+            self.sessions[opening.sender] = Session(next(_incarnations), _LINK)
         session = self.sessions[opening.sender]
         self.connections[opening.sender] = connection
         session.accept_data(self.accepts_data)

@@ -33,6 +33,9 @@ class Required(enum.Enum):
 REQUIRED: Final = Required.REQUIRED
 """In place of a default value: the key is required."""
 
+INTEGER_MAX: Final = 2**63 - 1
+"""The largest integer of TOML; compiled modules count in 64 bits."""
+
 
 def read_toml(path: Path) -> Table:
     """Read a TOML file, and return its top table."""
@@ -126,7 +129,7 @@ class Table:
         minimum: int | None = None,
         maximum: int | None = None,
     ) -> int | Default:
-        """Return an integer within inclusive limits."""
+        """Return an integer within inclusive limits, and within TOML's 64 bits."""
         if not self.has(key):
             return self._default(key, default)
         value = self._values[key]
@@ -135,6 +138,8 @@ class Table:
             raise self.wrong(key, wanted)
         if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
             raise self.wrong(key, wanted)
+        if abs(value) > INTEGER_MAX:
+            raise self.wrong(key, "an integer of 64 bits")
         return value
 
     def number(

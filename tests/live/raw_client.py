@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
@@ -26,6 +27,9 @@ from octopia.transport.settings import CLIENT_LINK
 
 PATIENCE_S = 20.0
 TICK_S = 0.5
+
+_LINK = dataclasses.replace(CLIENT_LINK, ack_ms=0.0)
+"""It acknowledges at once, since it has no timer."""
 
 _incarnations = itertools.count(1)
 _clients: list[RawClient] = []
@@ -57,7 +61,7 @@ class RawClient:
     def __init__(self, name: str, overflow: Overflow = Overflow.DISCONNECT):
         self.name = name
         self.overflow = overflow
-        self.session = Session(next(_incarnations), CLIENT_LINK)
+        self.session = Session(next(_incarnations), _LINK)
         self.heard: list[Message] = []
         self.closed_because: PeerError | None = None
         self.is_closed = True

@@ -48,11 +48,13 @@ class End:
 class Network(RuleBasedStateMachine):
     """Two sessions, and the items on their way to each of them."""
 
+    links = SETTINGS
+
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = 0.0
         self.number = 0
-        self.ends = [End(Session(1, SETTINGS)) for _ in range(2)]
+        self.ends = [End(Session(1, self.links)) for _ in range(2)]
         self.coming: list[list[Item]] = [[], []]
 
     @initialize()
@@ -182,7 +184,7 @@ class Network(RuleBasedStateMachine):
         written = [each for each in living.sent if isinstance(each, Publish)]
         unheard = [each for each in written if each not in dead.accepted]
         dropped_before = living.session.dropped_unacknowledged
-        self.ends[end] = End(Session(dead.incarnation + 1, SETTINGS), dead.incarnation + 1)
+        self.ends[end] = End(Session(dead.incarnation + 1, self.links), dead.incarnation + 1)
         for mine in (living.sent, living.accepted):
             mine.clear()
         living.credit_used = [0] * CLASSES
@@ -259,7 +261,40 @@ class RetransmittingNetwork(Network):
         super().teardown()
 
 
+class PatientNetwork(Network):
+    """The same where acknowledgements wait for more frames."""
+
+    links = dataclasses.replace(SETTINGS, ack_ms=8.0, ack_frames=3)
+
+    @rule(end=ends)
+    def acknowledge(self, end: int) -> None:
+        """Write the acknowledgement that waits."""
+        self.ends[end].session.acknowledge()
+
+    @rule(end=ends)
+    def ask(self, end: int) -> None:
+        """Ask for an acknowledgement."""
+        self.ends[end].session.ask()
+
+    @invariant()
+    def none_waits_for_long(self) -> None:
+        """Few frames go without an acknowledgement, and there is a time by which it comes."""
+        for end in self.ends:
+            session = end.session
+            due_ms, next_ms = session.acknowledges_by_ms, session.next_deadline_ms
+            assert due_ms is None or (next_ms is not None and next_ms <= due_ms <= self.now_ms + 8.0)
+
+    def carry_everything(self) -> None:
+        """Let the acknowledgements that wait be written, too."""
+        super().carry_everything()
+        for end in (0, 1):
+            self.acknowledge(end)
+        super().carry_everything()
+
+
 TestNetwork = Network.TestCase
 TestNetwork.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestPatientNetwork = PatientNetwork.TestCase
+TestPatientNetwork.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 TestRetransmittingNetwork = RetransmittingNetwork.TestCase
 TestRetransmittingNetwork.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import MUTATIONS
-from wire_strategies import civs, flags, hops, numbers, publication_ids, publications, times
+from wire_strategies import civs, detours, flags, hops, numbers, publication_ids, publications, times
 
 from octopia.errors import BadFrame
 from octopia.protocol import Frame
@@ -19,9 +19,9 @@ from wire_samples import MESSAGES, frames
 
 pytestmark = pytest.mark.skipif(not relaying.IS_COMPILED, reason="the reader of publications is not compiled here")
 
-handles = st.lists(st.integers(0, 200), min_size=1, max_size=20).map(tuple)
+handles = st.lists(st.integers(0, 70_000), min_size=1, max_size=90).map(tuple)
 carriers = st.one_of(
-    st.builds(Publish, publication_ids, publications, st.none() | civs(), hops, times, ordered=flags),
+    st.builds(Publish, publication_ids, publications, st.none() | civs(), hops, times, st.none() | detours, flags),
     st.builds(PublishRequest, numbers, publications, times),
     st.builds(Deliver, publication_ids, publications, handles, hops, times),
 )

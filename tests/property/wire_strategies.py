@@ -137,7 +137,7 @@ frames = st.builds(frame, numbers, messages)
 items: st.SearchStrategy[WireItem] = st.one_of(
     frames,
     st.builds(Hello, numbers.filter(bool), numbers, numbers, grants, flags),
-    st.builds(Ack, numbers, grants),
+    st.builds(Ack, numbers, grants, st.floats(0.0, 1e9), flags),
     openings,
     closings,
 )

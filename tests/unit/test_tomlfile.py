@@ -78,6 +78,7 @@ def test_missing_key_points_at_the_slip():
         ("integer", True, "expected key to be an integer, got true"),
         ("integer", 3.0, "expected key to be an integer, got 3.0"),
         ("integer", "3", 'expected key to be an integer, got the string "3"'),
+        ("integer", 2**63, "expected key to be an integer of 64 bits, got 9223372036854775808"),
         ("number", False, "expected key to be a finite number, got false"),
         ("number", float("nan"), "expected key to be a finite number, got nan"),
         ("number", float("-inf"), "expected key to be a finite number, got -inf"),

@@ -43,7 +43,7 @@ from octopia.protocol.messages import (
 )
 from octopia.tid.messages import TidPublish
 from octopia.wire import Reader, encode
-from octopia.wire.format import PUBLICATION, Kind
+from octopia.wire.format import ACK, PUBLICATION, Kind
 from wire_samples import AD, BAR, FILTER, PUB, SUB, frames
 
 pack = msgspec.msgpack.encode
@@ -52,6 +52,11 @@ FIELDS = (
     *("length", "kind", "clusters", "traffic_class", "sequence", "bits", "incarnation", "number", "published_ms"),
     *("hop", "cluster", "region", "extra", "attributes"),
 )
+
+
+def ack(held_ms: float = 0.0, asks: int = 0, classes: int = 0) -> bytes:
+    """Return the fixed part of the body of an acknowledgement."""
+    return ACK.pack(1, 1, 1, held_ms, asks, classes)
 
 
 def cases(name: str, pairs: list[tuple[Any, str]]) -> pytest.MarkDecorator:
@@ -362,14 +367,20 @@ def test_filters_are_checked_as_those_from_a_text(data: bytes, expected: str):
         (control(b"\x82\xa4type\xa7Confirm\xadsubscriptions\xdd\xff\xff\xff\xff"), "truncated"),
         (framed(Kind.CONTROL, pack(Gap(Cause.GRACE)), 0, 0, 1), "the traffic class -1, got width 0, class 0"),
         (framed(Kind.CONTROL, pack(Gap(Cause.GRACE)), 1, -1, 1), "the traffic class -1, got width 1, class -1"),
-        (framed(Kind.ACK, pack(Ack(1, Grant(1, 1, ()))), sequence=1), "expected neither CIV, class nor sequence"),
-        (framed(Kind.ACK, pack(Hello(1, 1, 1, Grant(1, 1, ())))), "Invalid value 'Hello'"),
+        (framed(Kind.ACK, ack(), sequence=1), "expected neither CIV, class nor sequence"),
+        (framed(Kind.ACK, ack()[:-1]), "expected an acknowledgement of at least 34 bytes, got 33"),
+        (framed(Kind.ACK, ack() + b"x"), "expected 0 classes in an acknowledgement, got 1 bytes for them"),
+        (framed(Kind.ACK, ack(classes=2) + bytes(9)), "expected 2 classes in an acknowledgement, got 9 bytes"),
+        (framed(Kind.ACK, ack(asks=2)), "expected 0 or 1 for whether an acknowledgement asks for one, got 2"),
+        (framed(Kind.ACK, ack(held_ms=math.nan)), "expected a time of at least 0 ms, got nan"),
+        (framed(Kind.ACK, ack(held_ms=-1.0)), "expected a time of at least 0 ms, got -1.0"),
+        (framed(Kind.ACK, ack(held_ms=math.inf)), "expected a time of at least 0 ms, got inf"),
         (framed(Kind.CLOSING, pack({"type": "Closing", "code": "bored"})), "Invalid enum value 'bored'"),
         (framed(Kind.CLOSING, pack(Closing(CloseCode.DONE, "x" * 1001))), "Expected `str` of length <= 1000"),
         (framed(Kind.OPENING, b"OCTO"), "expected the magic word and the protocol version, got 4 bytes"),
         (framed(Kind.OPENING, b"octo\x01\x00"), "expected the magic word b'OCTO', got b'octo'"),
-        (framed(Kind.OPENING, b"OCTO\x01\x00"), "expected protocol version 2, got 1"),
-        (framed(Kind.OPENING, b"OCTO\x02\x00\x80"), "missing required field"),
+        (framed(Kind.OPENING, b"OCTO\x01\x00"), "expected protocol version 3, got 1"),
+        (framed(Kind.OPENING, b"OCTO\x03\x00\x80"), "missing required field"),
     ],
 )
 def test_bodies_are_checked(data: bytes, expected: str):
@@ -384,13 +395,12 @@ def test_bodies_are_checked(data: bytes, expected: str):
         (Hello(0, 1, 1, Grant(1, 1, ())), "expected an incarnation of at least 1 in a Hello, got 0"),
         (Hello(1, -1, 1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
         (Hello(1, 1, -1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
-        (Ack(-1, Grant(1, 1, ())), "expected a number that is not negative, got -1"),
-        (Ack(1, Grant(-1, 1, ())), "expected a number and a window that are not negative, got -1, 1"),
-        (Ack(1, Grant(1, -1, ())), "expected a number and a window that are not negative, got 1, -1"),
+        (Hello(1, 1, 1, Grant(-1, 1, ())), "expected a number and a window that are not negative, got -1, 1"),
+        (Hello(1, 1, 1, Grant(1, -1, ())), "expected a number and a window that are not negative, got 1, -1"),
+        (Hello(1, 1, 1, Grant(1, 1, ((-1, 1),))), "expected classes from 0 to 64, in order, got -1 after -1"),
+        (Hello(1, 1, 1, Grant(1, 1, ((0, -1),))), "expected a number that is not negative, got -1"),
         (Ack(1, Grant(1, 1, ((65, 1),))), "expected classes from 0 to 64, in order, got 65 after -1"),
         (Ack(1, Grant(1, 1, ((3, 1), (3, 1)))), "expected classes from 0 to 64, in order, got 3 after 3"),
-        (Ack(1, Grant(1, 1, ((-1, 1),))), "expected classes from 0 to 64, in order, got -1 after -1"),
-        (Ack(1, Grant(1, 1, ((0, -1),))), "expected a number that is not negative, got -1"),
         (Opening(Role.CLIENT, ""), "expected a printable client name, got ''"),
         (Opening(Role.CLIENT, "a\nb"), "expected a printable client name, got 'a\\nb'"),
         (Opening(Role.CLIENT, "a" * 256), "Expected `str` of length <= 255"),

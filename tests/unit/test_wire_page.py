@@ -36,6 +36,16 @@ def test_the_fields_stand_where_the_page_says():
     assert [offset for offset, _ in fields] == [0, *ends[:-1]]
 
 
+def test_acknowledgements_are_laid_out_as_the_page_says():
+    codes = {"u8": "B", "u64": "Q", "f64": "d"}
+    fields = rows("Acknowledgements")
+    classes = fields.index((wire_format.HEADER.size + wire_format.ACK.size, "u8"))
+    assert "<" + "".join(codes[width] for _, width in fields[:classes]) == wire_format.ACK.format
+    assert "<" + "".join(codes[width] for _, width in fields[classes:]) == wire_format.PLACED.format
+    ends = [offset + int(width[1:]) // 8 for offset, width in fields]
+    assert [offset for offset, _ in fields] == [wire_format.HEADER.size, *ends[:-1]]
+
+
 def test_the_example_is_a_frame():
     request = PublishRequest(1, Publication({"x": 1}, b"hi"), 0.0)
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
@@ -49,4 +59,4 @@ def test_sizes_are_counted_as_the_page_says():
 
 def test_the_limits_are_those_of_the_code():
     assert Limits() == Limits(publication_bytes_max=3 * 2**19, control_bytes_max=2**20)
-    assert (wire_format.ATTRIBUTES_BYTES_MAX, wire_format.REGION_BYTES_MAX, wire_format.VERSION) == (256 * 1024, 255, 2)
+    assert (wire_format.ATTRIBUTES_BYTES_MAX, wire_format.REGION_BYTES_MAX, wire_format.VERSION) == (256 * 1024, 255, 3)

@@ -73,8 +73,8 @@ class BrokerSettings:
     longest possible path. ``queue_capacity`` and ``queue_capacity_bytes`` limit the publications of one class that wait
     for a neighbour (0: no limit). ``down_limit_bytes`` and ``down_limit_ms`` limit the publications that wait for a
     link that is down (D10). After ``grace_ms`` a recovering broker continues without silent neighbours; this must
-    exceed the time that it takes to detect one. ``limits`` bound what one client may
-    issue. ``slice_max`` is the number of entries of long work that one input handles.
+    exceed the time that it takes to detect one. A neighbour may hold back an acknowledgement for ``ack_ms``. ``limits``
+    bound what one client may issue. ``slice_max`` is the number of entries of long work that one input handles.
     """
 
     routing: RoutingSettings = dataclasses.field(default_factory=RoutingSettings)
@@ -84,6 +84,7 @@ class BrokerSettings:
     down_limit_bytes: int = 64 * 1024 * 1024
     down_limit_ms: float = 60_000.0
     grace_ms: float = 5_000.0
+    ack_ms: float = 0.0
     limits: ResourceLimits = UNLIMITED
     slice_max: int = 500
     detail: Detail = Detail.OFF
@@ -139,7 +140,9 @@ class CommonState:
     def __post_init__(self) -> None:
         for neighbour in self.neighbourhood.neighbours:
             settings, routing = self.settings, self.settings.routing
-            self.queues[neighbour] = OutputQueue(routing, settings.queue_capacity, settings.queue_capacity_bytes)
+            self.queues[neighbour] = OutputQueue(
+                routing, settings.queue_capacity, settings.queue_capacity_bytes, settings.ack_ms
+            )
 
     @property
     def id(self) -> BrokerId:

@@ -166,9 +166,13 @@ class Pace:
 
     A link whose copies are acknowledged has a latency, too: the shortest time from start to acknowledgement. It is no
     sign of a slow link, so the time of a copy begins that long after its start, or with the end of the one before.
+    One acknowledgement may cover copies that were apart, with an idle link in between. No copy took longer than the
+    last one was late, so that bounds their time. A copy without an acknowledgement looks late only after ``ack_ms``,
+    for which the other end may hold one back.
     """
 
     __slots__ = (
+        "_ack_ms",
         "_busy_ms",
         "_copies",
         "_copy_ms",
@@ -185,7 +189,8 @@ class Pace:
     _copy_ms: float | None
     _stopped_ms: float | None
 
-    def __init__(self, window_ms: float, probe_ms: float):
+    def __init__(self, window_ms: float, probe_ms: float, ack_ms: float = 0.0):
+        self._ack_ms = ack_ms
         self._window_ms = window_ms
         self._probe_ms = probe_ms
         self.forget()
@@ -232,10 +237,12 @@ class Pace:
         self._roll(now_ms)
         oldest_ms = self._starts[0].at_ms
         last_ms = self._remove(copies)
+        busy_ms = self._age_ms(oldest_ms, now_ms)
         if is_acknowledgement:
-            took_ms = now_ms - last_ms
+            took_ms = max(0.0, now_ms - last_ms)
             self._latency_ms = took_ms if self._latency_ms is None else min(took_ms, self._latency_ms)
-        self._busy_ms += self._age_ms(oldest_ms, now_ms)
+            busy_ms = min(self._age_ms(oldest_ms, now_ms), copies * (took_ms - self._latency_ms))
+        self._busy_ms += busy_ms
         self._copies += copies
         self._stopped_ms = now_ms
 
@@ -265,13 +272,17 @@ class Pace:
             copy_ms = max(copy_ms, self._busy_ms / self._copies)
         if not self.under_way:
             return copies * copy_ms <= limit_ms
-        began_ms = max(self._starts[0].at_ms, self._stopped_ms or 0.0)
+        began_ms = max(self._starts[0].at_ms, self._stopped_ms or 0.0) + self._ack_ms
         return copies * max(copy_ms, now_ms - began_ms) + self.under_way * copy_ms <= limit_ms
 
     def copy_ms(self, now_ms: float) -> float | None:
         """Return the time that a copy takes (s), or None if nothing is known."""
         copy_ms = self._measured_ms(now_ms)
-        return max(copy_ms or 0.0, self._age_ms(self._starts[0].at_ms, now_ms)) if self.under_way else copy_ms
+        return (
+            max(copy_ms or 0.0, self._age_ms(self._starts[0].at_ms, now_ms - self._ack_ms))
+            if self.under_way
+            else copy_ms
+        )
 
     def _age_ms(self, start_ms: float, now_ms: float) -> float:
         """Return the time for which the oldest copy on its way has occupied the link."""

@@ -134,7 +134,7 @@ class OutputQueue:
         "window": Mark.TIMED,
     }
 
-    def __init__(self, routing: RoutingSettings, capacity: int = 0, capacity_bytes: int = 0):
+    def __init__(self, routing: RoutingSettings, capacity: int = 0, capacity_bytes: int = 0, ack_ms: float = 0.0):
         tau, window_ms = routing.tau, routing.window_ms
         self._tau = tau
         self._by_time = routing.algorithm is Algorithm.ADAPTIVE
@@ -147,7 +147,7 @@ class OutputQueue:
         self.down_since_ms: float | None = None
         self._rerouted: dict[PublicationId, list[_Entry]] = {}
         self.window = Window(window_ms)
-        self.pace = Pace(window_ms, routing.probe_ms)
+        self.pace = Pace(window_ms, routing.probe_ms, ack_ms)
         self.hold = Hold(CongestionLimits(tau, routing.wait_ms, routing.hold_ms, routing.probe_ms))
         self.verdict = Verdict.AUTO
         self.forced_length: int | None = None

@@ -83,7 +83,9 @@ class Channel:
         self._lost: asyncio.Future[PeerError | None] = self._loop.create_future()
         self._keeper: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._is_poked = False
+        self._is_asking = False
 
     # The client's side.
 
@@ -114,6 +116,11 @@ class Channel:
             self._is_poked = True
             self._loop.call_soon(self._pump)
 
+    def ask(self) -> None:
+        """Ask the broker to acknowledge at once, since a call waits for it."""
+        self._is_asking = True
+        self.poke()
+
     async def close(self) -> None:
         """Close the connection properly, and stop reconnecting."""
         if self._keeper is not None:
@@ -121,6 +128,7 @@ class Channel:
             await asyncio.wait([self._keeper])
         connection = self._connection
         if connection is not None and connection.is_open:
+            self._session.acknowledge()
             self._pump()
             connection.close(CloseCode.DONE)
             await asyncio.wait([self._lost], timeout=_CLOSING_S)
@@ -213,6 +221,9 @@ class Channel:
         self._session.disconnected()
         self._broker = None
         self._cancel_timer()
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
 
     def _new_session(self) -> Session:
         self._incarnation = max(self._incarnation + 1, time.time_ns())
@@ -305,11 +316,22 @@ class Channel:
         if self._connection is not None and self._connection.is_writable:
             self._outbox.pump(self._session, self._now_ms)
             self._listener.on_room()
+            if self._is_asking:
+                self._is_asking = self._outbox.backlog_bytes > 0
+                self._session.ask()
         self._flush()
 
     def _flush(self) -> None:
-        if self._connection is not None and (items := self._session.drain(self._now_ms)):
+        session = self._session
+        if self._connection is not None and (items := session.drain(self._now_ms)):
             self._connection.send(items)
+        if session.acknowledges_by_ms is not None and self._ack_timer is None:
+            self._ack_timer = self._loop.call_at(session.acknowledges_by_ms / 1000.0, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._ack_timer = None
+        self._session.acknowledge()
+        self._flush()
 
     def _set_timer(self) -> None:
         """Wake up at the session's next deadline, which can only move to later times until then."""

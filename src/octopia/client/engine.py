@@ -48,7 +48,7 @@ class Engine:
         self.buffers: dict[int, Buffer] = {}
         self.channel = Channel(addresses, opening, outbox, self)
         self.requests = Requests(outbox, self.channel.poke, self._report)
-        self.publisher = Publisher(outbox, self.channel.poke)
+        self.publisher = Publisher(outbox, self.channel.poke, self.channel.ask)
         self._hooks = hooks
 
     # The client's side.

@@ -157,9 +157,10 @@ class _Entry:
 class Publisher:
     """Sends publications, and settles them when the broker answers."""
 
-    def __init__(self, outbox: Outbox, poke: Callable[[], None]):
+    def __init__(self, outbox: Outbox, poke: Callable[[], None], ask: Callable[[], None]):
         self._outbox = outbox
         self._poke = poke
+        self._ask = ask
         self._sequence = 0
         self._open: dict[int, Ticket] = {}
         self._turn = asyncio.Lock()
@@ -176,6 +177,7 @@ class Publisher:
         try:
             async with asyncio.timeout(timeout):
                 await self._put(publication, ticket)
+                self._ask()
                 await ticket.outcome
         except TimeoutError:
             if ticket.outcome.done() and not ticket.outcome.cancelled():
@@ -202,6 +204,7 @@ class Publisher:
         """Return when all that was published before is settled."""
         async with self._turn:
             pass  # The calls that waited for room before this one have put their publications.
+        self._ask()
         await self._is_idle.wait()
 
     # The connection's side.
@@ -253,8 +256,10 @@ class Publisher:
         except asyncio.CancelledError:
             raise
         except BaseException:
+            self._ask()
             await batch.wait()
             raise
+        self._ask()
         await batch.wait()
 
     def _expired(self, sequences: Iterable[int], timeout: float | None) -> OctopiaError:

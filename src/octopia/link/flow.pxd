@@ -13,7 +13,7 @@ cdef class Sender:
     cdef public unsigned long long next_sequence
     cdef public dict sent_bytes
     cdef public dict granted_bytes
-    cdef public long long window_bytes
+    cdef public object window_bytes
     cdef public object exhausted
 
     @cython.locals(frame=Frame, data=Data)
@@ -27,6 +27,7 @@ cdef class Sender:
 @cython.final
 cdef class Receiver:
     cdef public unsigned long long accepted
+    cdef public unsigned long long publications
     cdef public dict unplaced
     cdef public dict unplaced_bytes
     cdef public dict placed_bytes
@@ -36,4 +37,4 @@ cdef class Receiver:
     @cython.locals(held_bytes="long long")
     cpdef bint hold(self, traffic_class, long long size_bytes, long long window_bytes) except *
     @cython.locals(known="long long", size_bytes="long long")
-    cpdef place(self, traffic_class, long long frames)
+    cpdef long long place(self, traffic_class, long long frames) except *

@@ -7,9 +7,11 @@ once per link on its way out. ``session`` has the rules, and everything that hap
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from octopia.errors import InvariantBroken
+from octopia.markers import Mark
 from octopia.protocol.traffic import CONTROL
 from octopia.protocol.transit import Data, Frame
 
@@ -91,9 +93,14 @@ class Sender:
 
 
 class Receiver:
-    """The frames that were accepted: the last number, and the sizes of those that are not placed yet, per class."""
+    """The frames that were accepted: the last number, and the sizes of those that are not placed yet, per class.
 
-    __slots__ = ("accepted", "placed_bytes", "unplaced", "unplaced_bytes")
+    ``publications`` counts the accepted frames that carry one.
+    """
+
+    __slots__ = ("accepted", "placed_bytes", "publications", "unplaced", "unplaced_bytes")
+
+    MARKS: ClassVar[Mapping[str, Mark]] = {"publications": Mark.HISTORY}
 
     def __init__(self) -> None:
         self.start()
@@ -101,6 +108,7 @@ class Receiver:
     def start(self) -> None:
         """Expect a new sequence."""
         self.accepted = 0
+        self.publications = 0
         self.unplaced: dict[int, deque[int]] = {}
         self.unplaced_bytes: dict[int, int] = {}
         self.placed_bytes: dict[int, int] = {}
@@ -124,6 +132,7 @@ class Receiver:
                         data.traffic_class, data.size_bytes, window_bytes
                     ):
                         return ~at
+                    self.publications += 1
                 elif message.traffic_class != _CONTROL and not self.hold(
                     message.traffic_class, message.size_bytes, window_bytes
                 ):
@@ -145,8 +154,8 @@ class Receiver:
         self.unplaced_bytes[traffic_class] = held_bytes + size_bytes
         return True
 
-    def place(self, traffic_class: int, frames: int) -> None:
-        """Give back the credit of the oldest frames of a class."""
+    def place(self, traffic_class: int, frames: int) -> int:
+        """Give back the credit of the oldest frames of a class, and return their size."""
         sizes = self.unplaced.get(traffic_class)
         known = 0 if sizes is None else len(sizes)
         if sizes is None or known < frames:
@@ -162,3 +171,4 @@ class Receiver:
                 size_bytes += sizes.popleft()
         self.unplaced_bytes[traffic_class] -= size_bytes
         self.placed_bytes[traffic_class] = self.placed_bytes.get(traffic_class, 0) + size_bytes
+        return size_bytes

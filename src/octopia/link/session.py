@@ -10,7 +10,11 @@ session turns them into a link that carries every message once and in order, as 
   and data share one sequence, so the order on the wire is the order of messages.
 - *Acceptance.* A frame is accepted if its number is the next one. It is handed to the broker at once, whose input
   outlives the connection. Frames with earlier numbers are duplicates, frames with later numbers are out of order: both
-  are ignored. One acknowledgement covers all frames up to the last accepted one.
+  are ignored.
+- *Acknowledgement.* One acknowledgement covers all frames up to the last accepted one. It may wait for more frames, and
+  goes out with the next write, after ``ack_frames`` frames, after a quarter of the window, or after ``ack_ms``. Control
+  messages, frames that are not the next one, and an end that asks are answered at once. An acknowledgement says how
+  long it was held, so that the other end can still measure the link.
 - *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
   may exceed the grant. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
   its window. Every acknowledgement and every greeting repeats them, so none is ever lost. Control needs no credit.
@@ -36,7 +40,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from octopia.link.flow import Receiver, Sender
-from octopia.markers import Fixed, History
+from octopia.markers import Fixed, History, Timed
 from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Ack, Frame, Grant, Hello, Item
 from octopia.protocol.messages import Message
 
@@ -46,7 +50,8 @@ class LinkSettings:
     """The settings of a session.
 
     A ``retransmit_ms`` of 0 trusts a connection to lose nothing unless it breaks. A session that ``fences`` refuses a
-    greeting from an older incarnation than the last one it talked to.
+    greeting from an older incarnation than the last one it talked to. Acknowledgements of publications wait for up to
+    ``ack_ms`` or ``ack_frames``; with an ``ack_ms`` of 0 they do not wait.
     """
 
     window_bytes: int = 64 * 1024
@@ -54,6 +59,8 @@ class LinkSettings:
     suspicion_ms: float = 2000.0
     retransmit_ms: float = 0.0
     fences: bool = False
+    ack_ms: float = 0.0
+    ack_frames: int = 16
 
 
 class Status(enum.Enum):
@@ -72,7 +79,7 @@ class Outcome:
     connection must be closed. ``acknowledged`` counts the publications that the other end has accepted. ``forgotten``
     are the messages of a sequence that the other end does not remember: they were written and not acknowledged. With
     ``was_replaced`` the other end is another incarnation than the last one. With ``admission_changed`` it has begun or
-    ceased to grant credit for data.
+    ceased to grant credit for data. ``held_ms`` is the time for which the last acknowledgement was held back.
     """
 
     messages: list[Message] = dataclasses.field(default_factory=list)
@@ -83,12 +90,14 @@ class Outcome:
     acknowledged: int = 0
     was_replaced: bool = False
     admission_changed: bool = False
+    held_ms: float = 0.0
 
 
 class Session:
     """One end of a link, from the first connection to the end of this incarnation."""
 
     _settings: Fixed[LinkSettings]
+    _last_accepted_ms: Timed[float]
     dropped_unacknowledged: History[int]
 
     def __init__(self, incarnation: int, settings: LinkSettings):
@@ -106,6 +115,11 @@ class Session:
         # Writes and their times.
         self._outbox: list[Item] = []
         self._ack_is_due = False
+        self._ack_by_ms: float | None = None
+        self._unacknowledged_frames = 0
+        self._ungranted_bytes = 0
+        self._asks = False
+        self._last_accepted_ms = 0.0
         self._last_written_ms = 0.0
         self._last_heard_ms = 0.0
         self._last_progress_ms = 0.0
@@ -123,7 +137,7 @@ class Session:
         was_up = self.status is Status.UP
         self.status = Status.DOWN
         self._outbox = []
-        self._ack_is_due = False
+        self._acknowledged()
         return was_up
 
     def receive(self, items: Sequence[Item], now_ms: float) -> Outcome:
@@ -136,7 +150,7 @@ class Session:
         while at < size and not outcome.violation:
             item = items[at]
             if type(item) is Frame and self.status is Status.UP:
-                at = self._on_frames(items, at, outcome)
+                at = self._on_frames(items, at, outcome, now_ms)
                 continue
             at += 1
             if type(item) is Ack:
@@ -188,9 +202,10 @@ class Session:
         if outlived:
             self._outlived[traffic_class] -= outlived
         if frames > outlived:
-            self._receiver.place(traffic_class, frames - outlived)
+            self._ungranted_bytes += self._receiver.place(traffic_class, frames - outlived)
         self._grants += 1
-        self._ack_is_due = True
+        if self._ack_by_ms is None or self._ungranted_bytes * 4 >= self._settings.window_bytes:
+            self._ack_is_due = True
 
     def settle_credit(self, waiting: Mapping[int, int]) -> None:
         """Return the credit of all frames except those that still wait to be placed, counted per class."""
@@ -211,13 +226,33 @@ class Session:
             self._grants += 1
             self._ack_is_due = True
 
+    @property
+    def owes_ack(self) -> bool:
+        """True if an acknowledgement waits for more frames."""
+        return self._ack_by_ms is not None
+
+    @property
+    def acknowledges_by_ms(self) -> float | None:
+        """The time until which an acknowledgement waits for more frames, or None if none does."""
+        return self._ack_by_ms
+
+    def acknowledge(self) -> None:
+        """Write an acknowledgement that waits for more frames."""
+        self._ack_is_due |= self.owes_ack
+
+    def ask(self) -> None:
+        """Ask the other end to acknowledge at once what was written, since somebody waits for it."""
+        if self._sender.kept:
+            self._ack_is_due = self._asks = True
+
     # Writes and deadlines.
 
     def drain(self, now_ms: float, *, acknowledge: bool = True) -> list[Item]:
         """Remove and return the items to write now, with an acknowledgement if one is due and wanted."""
-        if acknowledge and self._ack_is_due and self.status is Status.UP:
-            self._outbox.append(Ack(self._receiver.accepted, self._own_grant()))
-            self._ack_is_due = False
+        if acknowledge and self.status is Status.UP and (self._ack_is_due or (self._outbox and self.owes_ack)):
+            held_ms = now_ms - self._last_accepted_ms if self.owes_ack else 0.0
+            self._outbox.append(Ack(self._receiver.accepted, self._own_grant(), held_ms, self._asks))
+            self._acknowledged()
         items, self._outbox = self._outbox, []
         if items:
             self._last_written_ms = now_ms
@@ -233,6 +268,8 @@ class Session:
             due.append(self._last_written_ms + self._settings.heartbeat_ms)
             if self._sender.kept and self._settings.retransmit_ms:
                 due.append(self._last_progress_ms + self._settings.retransmit_ms)
+            if self._ack_by_ms is not None:
+                due.append(self._ack_by_ms)
         return min(due)
 
     @property
@@ -293,7 +330,9 @@ class Session:
         if now_ms >= self._last_heard_ms + self._settings.suspicion_ms:
             return False
         if self.status is Status.UP:
-            if now_ms >= self._last_written_ms + self._settings.heartbeat_ms:
+            if now_ms >= self._last_written_ms + self._settings.heartbeat_ms or (
+                self._ack_by_ms is not None and now_ms >= self._ack_by_ms
+            ):
                 self._ack_is_due = True
             retransmit_ms = self._settings.retransmit_ms
             if self._sender.kept and retransmit_ms and now_ms >= self._last_progress_ms + retransmit_ms:
@@ -326,19 +365,34 @@ class Session:
         self._outbox.extend(self._sender.kept)
         self._last_progress_ms = now_ms
 
-    def _on_frames(self, items: Sequence[Item], at: int, outcome: Outcome) -> int:
+    def _on_frames(self, items: Sequence[Item], at: int, outcome: Outcome, now_ms: float) -> int:
         """Handle the frames from an index on, and return the index of the first other item."""
-        self._ack_is_due = True
-        window_bytes = self._settings.window_bytes
-        end = self._receiver.accept(items if type(items) is list else list(items), at, outcome.messages, window_bytes)
+        settings, receiver = self._settings, self._receiver
+        before, publications = receiver.accepted, receiver.publications
+        end = receiver.accept(
+            items if type(items) is list else list(items), at, outcome.messages, settings.window_bytes
+        )
         if end < 0:
-            outcome.violation = f"expected data within the credit of {window_bytes} bytes, got a frame beyond it"
+            outcome.violation = (
+                f"expected data within the credit of {settings.window_bytes} bytes, got a frame beyond it"
+            )
             return ~end
+        accepted = receiver.accepted - before
+        self._last_accepted_ms = now_ms
+        self._unacknowledged_frames += accepted
+        is_plain = accepted == end - at == receiver.publications - publications
+        if not settings.ack_ms or not is_plain or self._unacknowledged_frames >= settings.ack_frames:
+            self._ack_is_due = True
+        elif self._ack_by_ms is None:
+            self._ack_by_ms = now_ms + settings.ack_ms
         return end
 
     def _on_ack(self, ack: Ack, outcome: Outcome, now_ms: float) -> None:
         if self._acknowledge(ack.accepted, outcome):
             self._last_progress_ms = now_ms
+        outcome.held_ms = ack.held_ms
+        if ack.asks and self._unacknowledged_frames:
+            self._ack_is_due = True
         accepted_data = self.peer_accepts_data
         self._take_grant(ack.grant)
         outcome.admission_changed |= accepted_data != self.peer_accepts_data
@@ -347,6 +401,14 @@ class Session:
         before = len(self._sender.kept)
         outcome.acknowledged += self._sender.acknowledge(accepted)
         return len(self._sender.kept) < before
+
+    def _acknowledged(self) -> None:
+        """Note that the other end has been told everything."""
+        self._ack_is_due = False
+        self._ack_by_ms = None
+        self._unacknowledged_frames = 0
+        self._ungranted_bytes = 0
+        self._asks = False
 
     def _forget_sent(self, outcome: Outcome) -> None:
         """Start a new sequence; drop frames that the other end may or may not have passed on."""

@@ -18,6 +18,7 @@ input                               when
 ``pause``, ``resume``               a connection cannot carry more for now; it can again
 ``begin``, ``finish``               a paced link is free for a publication; it has carried it
 ``drain``                           accept no more publications
+``acknowledge``                     ``acknowledges_by_ms`` has passed
 ``wake``                            ``next_deadline_ms`` has passed
 ==================================  ===================================================================================
 
@@ -111,6 +112,7 @@ class Node:
         self._postponed: dict[Peer, None] = {}
         self._touched: dict[Peer, None] = {}
         self._inputs: dict[Peer, None] = {}
+        self._owing: dict[Peer, None] = {}
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
         self._work = Ready()
         self._held_back: dict[ClientId, Pause] = {}
@@ -232,6 +234,8 @@ class Node:
             self._fail(peer, error)
             return
         self._inputs[peer] = None
+        if link.session.owes_ack:
+            self._owing[peer] = None
         if outcome.is_fenced:
             self._fence(peer, link.session.peer_incarnation)
         if outcome.violation:
@@ -241,7 +245,8 @@ class Node:
         elif outcome.admission_changed and isinstance(link, NeighbourLink):
             self._note_admission_by(link.peer, link.session, now_ms)
         if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced and self.broker.reroutes:
-            self.broker.carried(link.peer, outcome.acknowledged, now_ms, is_acknowledgement=True)
+            arrived_ms = now_ms - outcome.held_ms
+            self.broker.carried(link.peer, outcome.acknowledged, arrived_ms, is_acknowledgement=True)
         if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.
             self._absorb(self.broker.batch_failed(peer, outcome.messages, now_ms), now_ms)
@@ -471,6 +476,27 @@ class Node:
         due_ms = self.broker.next_deadline_ms
         if due_ms is not None and now_ms >= due_ms:
             self._absorb(self.broker.wake(now_ms), now_ms)
+
+    @property
+    def owes_acks(self) -> bool:
+        """True if an acknowledgement may wait for more frames."""
+        return bool(self._owing)
+
+    @property
+    def acknowledges_by_ms(self) -> float | None:
+        """The time by which ``acknowledge`` should be called, or None; ``next_deadline_ms`` is no later."""
+        sessions = [link.session for link in map(self._link, self._owing) if link is not None]
+        due = [session.acknowledges_by_ms for session in sessions if session is not None]
+        return min((each for each in due if each is not None), default=None)
+
+    def acknowledge(self) -> None:
+        """Let all acknowledgements be written that wait for more frames."""
+        owing, self._owing = self._owing, {}
+        for peer in owing:
+            link = self._link(peer)
+            if link is not None and link.session is not None and link.session.owes_ack:
+                link.session.acknowledge()
+                self._dirty[peer] = None
 
     def _wake_session(self, peer: Peer, session: Session, now_ms: float) -> None:
         due_ms = session.next_deadline_ms

@@ -35,10 +35,16 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ack(msgspec.Struct, frozen=True, tag=True):
-    """Acknowledges all frames up to ``accepted`` and restates the credit. Alone it serves as a heartbeat."""
+    """Acknowledges all frames up to ``accepted`` and restates the credit. Alone it serves as a heartbeat.
+
+    It was held back for ``held_ms`` since the last frame arrived. With ``asks`` the other end should acknowledge at
+    once, since somebody waits for it.
+    """
 
     accepted: int
     grant: Grant
+    held_ms: float = 0.0
+    asks: bool = False
 
 
 Item: TypeAlias = Hello | Frame | Ack

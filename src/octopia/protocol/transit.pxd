@@ -13,17 +13,26 @@ cdef class Data:
     cdef readonly long long size_bytes
 
 
-@cython.final
 @cython.no_gc
-cdef class Publish(Data):
+cdef class Numbered(Data):
     cdef readonly object host_broker
     cdef readonly long long cluster
     cdef public bytes region
     cdef readonly unsigned long long incarnation
     cdef readonly unsigned long long number
+    cdef readonly long long hop
+
+    cpdef take_name(self, host_broker, unsigned long long incarnation, unsigned long long number)
+
+
+cdef int _carry_on(Numbered other, Numbered copy) except -1
+
+
+@cython.final
+@cython.no_gc
+cdef class Publish(Numbered):
     cdef readonly long long clusters
     cdef readonly unsigned long long bits
-    cdef readonly long long hop
     cdef readonly object detour
     cdef readonly bint ordered
 
@@ -42,14 +51,8 @@ cdef class PublishRequest(Data):
 
 @cython.final
 @cython.no_gc
-cdef class Deliver(Data):
-    cdef readonly object host_broker
-    cdef readonly long long cluster
-    cdef public bytes region
-    cdef readonly unsigned long long incarnation
-    cdef readonly unsigned long long number
+cdef class Deliver(Numbered):
     cdef readonly tuple handles
-    cdef readonly long long hop
 
 
 @cython.locals(copy=Publish)

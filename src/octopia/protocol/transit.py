@@ -50,8 +50,47 @@ class Data:
         return tuple([getattr(self, name) for name in self.__match_args__])
 
 
-class Publish(Data):
-    """A publication on its way; ``hop`` counts the links between brokers that it has crossed.
+class Numbered(Data):
+    """A publication that its host broker has numbered; ``hop`` counts the links between brokers that it has crossed."""
+
+    __slots__ = ("cluster", "hop", "host_broker", "incarnation", "number", "region")
+
+    host_broker: BrokerId
+    cluster: int
+    incarnation: int
+    number: int
+    hop: int
+    region: bytes
+
+    def take_name(self, host_broker: BrokerId, incarnation: int, number: int) -> None:
+        """Set the parts of the id."""
+        self.host_broker = host_broker
+        self.cluster = host_broker.cluster
+        self.region = b""
+        self.incarnation = incarnation
+        self.number = number
+
+    @property
+    def id(self) -> PublicationId:
+        """The id that the host broker gave the publication."""
+        return PublicationId(self.host_broker, self.incarnation, self.number)
+
+
+def _carry_on(other: Numbered, copy: Numbered) -> None:
+    """Give a message the publication of another, with all that stays the same on its way."""
+    other.host_broker = copy.host_broker
+    other.cluster = copy.cluster
+    other.region = copy.region
+    other.incarnation = copy.incarnation
+    other.number = copy.number
+    other.hop = copy.hop
+    other.publication = copy.publication
+    other.published_ms = copy.published_ms
+    other.size_bytes = copy.size_bytes
+
+
+class Publish(Numbered):
+    """A copy of a publication on its way between brokers.
 
     ``publication_civ`` names the clusters that this copy must still reach; a plain copy carries none. Under adaptive
     routing it names those to enter in the receiver's region, and a copy that is not plain has a ``detour``. Copies that
@@ -61,32 +100,15 @@ class Publish(Data):
     they cannot wait for each other in a cycle.
     """
 
-    __slots__ = (
-        "bits",
-        "cluster",
-        "clusters",
-        "detour",
-        "hop",
-        "host_broker",
-        "incarnation",
-        "number",
-        "ordered",
-        "region",
-    )
+    __slots__ = ("bits", "clusters", "detour", "ordered")
     __match_args__ = ("id", "publication", "publication_civ", "hop", "published_ms", "detour", "ordered")
 
     kind: ClassVar[MessageKind] = MessageKind.PUBLICATION
 
-    host_broker: BrokerId
-    cluster: int
-    incarnation: int
-    number: int
     clusters: int
     bits: int
-    hop: int
     detour: Detour | None
     ordered: bool
-    region: bytes
 
     def __init__(
         self,
@@ -98,11 +120,7 @@ class Publish(Data):
         detour: Detour | None = None,
         ordered: bool = False,
     ):
-        self.host_broker = id.host_broker
-        self.cluster = id.host_broker.cluster
-        self.region = b""
-        self.incarnation = id.incarnation
-        self.number = id.number
+        self.take_name(id.host_broker, id.incarnation, id.number)
         self.publication = publication
         self.hop = hop
         self.published_ms = published_ms
@@ -124,11 +142,6 @@ class Publish(Data):
             self.traffic_class = detour.lane
 
     @property
-    def id(self) -> PublicationId:
-        """The id that the host broker gave the publication."""
-        return PublicationId(self.host_broker, self.incarnation, self.number)
-
-    @property
     def publication_civ(self) -> ClusterIndexVector | None:
         """The clusters that this copy must still reach, or None."""
         return ClusterIndexVector(self.bits, self.clusters) if self.clusters else None
@@ -143,20 +156,10 @@ class Publish(Data):
 def further(copy: Publish, hops: int) -> Publish:
     """Return a plain copy of a publication, ``hops`` hops further on."""
     other = Publish.__new__(Publish)
-    other.host_broker = copy.host_broker
-    other.cluster = copy.cluster
-    other.region = copy.region
-    other.incarnation = copy.incarnation
-    other.number = copy.number
-    other.publication = copy.publication
-    other.hop = copy.hop + hops
-    other.published_ms = copy.published_ms
+    _carry_on(other, copy)
+    other.hop += hops
     other.ordered = copy.ordered
-    other.size_bytes = copy.size_bytes
-    other.detour = None
-    other.clusters = 0
-    other.bits = 0
-    other.traffic_class = 0
+    other.direct(None, None)
     return other
 
 
@@ -176,22 +179,16 @@ class PublishRequest(Data):
         self.size_bytes = _HEADER + publication.size
 
 
-class Deliver(Data):
+class Deliver(Numbered):
     """A publication for a client, naming all of its matching subscriptions by handle.
 
     Clients grant no credit: the queue of a slow one is bounded. So this is data that travels in the control class.
     """
 
-    __slots__ = ("cluster", "handles", "hop", "host_broker", "incarnation", "number", "region")
+    __slots__ = ("handles",)
     __match_args__ = ("id", "publication", "handles", "hop", "published_ms")
 
-    host_broker: BrokerId
-    cluster: int
-    incarnation: int
-    number: int
     handles: tuple[int, ...]
-    hop: int
-    region: bytes
 
     def __init__(
         self,
@@ -201,11 +198,7 @@ class Deliver(Data):
         hop: int,
         published_ms: float,
     ):
-        self.host_broker = id.host_broker
-        self.cluster = id.host_broker.cluster
-        self.region = b""
-        self.incarnation = id.incarnation
-        self.number = id.number
+        self.take_name(id.host_broker, id.incarnation, id.number)
         self.publication = publication
         self.handles = handles
         self.hop = hop
@@ -213,46 +206,26 @@ class Deliver(Data):
         self.traffic_class = _CONTROL
         self.size_bytes = _HEADER + publication.size
 
-    @property
-    def id(self) -> PublicationId:
-        """The id that the host broker gave the publication."""
-        return PublicationId(self.host_broker, self.incarnation, self.number)
-
 
 def first_copy(request: PublishRequest, host_broker: BrokerId, incarnation: int, number: int) -> Publish:
     """Return the publication that a client has requested, with the number that its host broker gives it."""
     copy = Publish.__new__(Publish)
-    copy.host_broker = host_broker
-    copy.cluster = host_broker.cluster
-    copy.region = b""
-    copy.incarnation = incarnation
-    copy.number = number
+    copy.take_name(host_broker, incarnation, number)
     copy.publication = request.publication
     copy.hop = 0
     copy.published_ms = request.published_ms
-    copy.ordered = False
     copy.size_bytes = request.size_bytes
-    copy.detour = None
-    copy.clusters = 0
-    copy.bits = 0
-    copy.traffic_class = 0
+    copy.ordered = False
+    copy.direct(None, None)
     return copy
 
 
 def delivery_of(copy: Publish, handles: tuple[int, ...]) -> Deliver:
     """Return the delivery of a copy to the subscriptions with these handles."""
     delivery = Deliver.__new__(Deliver)
-    delivery.host_broker = copy.host_broker
-    delivery.cluster = copy.cluster
-    delivery.region = copy.region
-    delivery.incarnation = copy.incarnation
-    delivery.number = copy.number
-    delivery.publication = copy.publication
+    _carry_on(delivery, copy)
     delivery.handles = handles
-    delivery.hop = copy.hop
-    delivery.published_ms = copy.published_ms
     delivery.traffic_class = _CONTROL
-    delivery.size_bytes = copy.size_bytes
     return delivery
 
 

@@ -26,7 +26,9 @@ def default_settings(overlay: Overlay) -> BrokerSettings:
     # TID-based routing has no classes, and could deadlock.
     capacity = 0 if algorithm.is_tid else QUEUE_CAPACITY
     hop_limit, capacity_bytes = hop_limit_of(overlay.scot, algorithm), QUEUE_CAPACITY_BYTES if capacity else 0
-    return BrokerSettings(overlay.routing, hop_limit, capacity, capacity_bytes, limits=overlay.limits)
+    return BrokerSettings(
+        overlay.routing, hop_limit, capacity, capacity_bytes, ack_ms=BROKER_LINK.ack_ms, limits=overlay.limits
+    )
 
 
 NODE_SETTINGS = NodeSettings(BROKER_LINK, CLIENT_LINK)

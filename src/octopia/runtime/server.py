@@ -107,6 +107,7 @@ class BrokerServer:
         self.lag_gate = LagGate(TICK_S)
         self._ticker: asyncio.TimerHandle | None = None
         self._continuation: asyncio.Handle | None = None
+        self._ack_timer: asyncio.TimerHandle | None = None
         self.addresses = dict(overlay.addresses)
         self.address = overlay.addresses[broker]
 
@@ -210,6 +211,8 @@ class BrokerServer:
             dialler.task.cancel()
         if self._ticker is not None:
             self._ticker.cancel()
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
         if self._server is not None:
             self._server.close()
         for line in self.lines.values():
@@ -255,6 +258,10 @@ class BrokerServer:
                 break
         if node.is_behind and self._continuation is None:
             self._continuation = self._loop.call_soon(self._continue)
+        if node.owes_acks and self._ack_timer is None:
+            due_ms = node.acknowledges_by_ms
+            if due_ms is not None:
+                self._ack_timer = self._loop.call_at(due_ms / 1000.0, self._acknowledge)
         if self._observe is not None:
             self._observe(self)
 
@@ -298,6 +305,12 @@ class BrokerServer:
         self._continuation = None
         if not self._is_over:
             self.node.wake(self.now_ms())
+            self.carry_out()
+
+    def _acknowledge(self) -> None:
+        self._ack_timer = None
+        if not self._is_over:
+            self.node.acknowledge()
             self.carry_out()
 
     def _tick(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import weakref
 from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
@@ -42,6 +43,17 @@ class Owner(Protocol):
         """Handle the end of the connection; ``reason`` is set if the peer gave one or made a mistake."""
 
 
+_buffers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, bytearray] = weakref.WeakKeyDictionary()
+
+
+def _buffer_of(loop: asyncio.AbstractEventLoop) -> bytearray:
+    """Return the read buffer of an event loop. Each read is copied from it before the next one begins."""
+    buffer = _buffers.get(loop)
+    if buffer is None:
+        buffer = _buffers[loop] = bytearray(READ_BYTES)
+    return buffer
+
+
 class Connection(asyncio.BufferedProtocol):
     """One end of a connection. Its first owner greets the peer; the Opening may change the owner."""
 
@@ -51,8 +63,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_writable = True
         self.is_closing = False
         self._reader = Reader(limits)
-        self._buffer = bytearray()
         self._loop = asyncio.get_running_loop()
+        self._buffer = _buffer_of(self._loop)
         self._transport: asyncio.Transport | None = None
         self._outbox: list[bytes | bytearray] = []
         self._reason: PeerError | None = None
@@ -151,18 +163,16 @@ class Connection(asyncio.BufferedProtocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Return the buffer for the next read; an idle connection has none."""
-        self._buffer = bytearray(READ_BYTES)
+        """Return the buffer for the next read, which all connections of an event loop share."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Deliver the items of one read; a bad frame closes the connection, after the items before it."""
-        data, self._buffer = memoryview(self._buffer)[:nbytes], bytearray()
         if self.is_closing:
             return
         items: list[WireItem] = []
         try:
-            items.extend(self._reader.feed(data))
+            items.extend(self._reader.feed(memoryview(self._buffer)[:nbytes]))
         except BadFrame as error:
             self._reason = error
         closing = None

@@ -69,6 +69,7 @@ def check_ack(ack: Ack) -> None:
     """Raise BadFrame for an acknowledgement with an impossible sequence number or grant."""
     _check_number(ack.accepted)
     _check_grant(ack.grant)
+    _check_time(ack.held_ms)
 
 
 def check_opening(opening: Opening) -> None:

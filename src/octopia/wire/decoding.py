@@ -29,20 +29,33 @@ from octopia.content.publications import scanned
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import BadFrame, OctopiaError
 from octopia.ids import BrokerId, PublicationId
-from octopia.protocol import CONTROL, Ack, Answer, Closing, ClusterIndexVector, Command, Frame, Hello, Opening, WireItem
-from octopia.protocol.duties import Crossings, Entered, Lane, Origin
-from octopia.protocol.messages import Control, Copy, Deliver, Detour, Publish, PublishRequest
+from octopia.protocol import (
+    CONTROL,
+    Ack,
+    Answer,
+    Closing,
+    ClusterIndexVector,
+    Command,
+    Frame,
+    Grant,
+    Hello,
+    Opening,
+    WireItem,
+)
+from octopia.protocol.messages import Control, Copy, Deliver, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.wire import checks
+from octopia.wire.extras import detour_of, handles_of
 from octopia.wire.format import (
+    ACK,
     ATTRIBUTES_BYTES_MAX,
     CIV_WIDTH_MAX,
     GREETING,
     HEADER,
-    ILINKS_MAX,
     LENGTH_BYTES,
     MAGIC,
     ORDERED,
+    PLACED,
     PUBLICATION,
     START,
     VERSION,
@@ -57,20 +70,8 @@ _Attributes: TypeAlias = Annotated[
 ]
 
 
-class _DetourFields(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A detour as it is encoded; the origin is nil for the host region, and true for local clients only."""
-
-    lane: Lane
-    ilinks: Annotated[int, Meta(ge=0, le=ILINKS_MAX)] = 0
-    origin: str | bool | None = None
-    cross: Crossings = ()
-
-
 _to_attributes: Callable[[bytes], dict[str, Value]] = msgspec.msgpack.Decoder(_Attributes).decode
-_to_detour = msgspec.msgpack.Decoder(_DetourFields).decode
-_to_handles = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 _to_hello = msgspec.msgpack.Decoder(Hello).decode
-_to_ack = msgspec.msgpack.Decoder(Ack).decode
 _to_opening = msgspec.msgpack.Decoder(Opening).decode
 _to_closing = msgspec.msgpack.Decoder(Closing).decode
 _to_command = msgspec.msgpack.Decoder(Command).decode
@@ -129,14 +130,14 @@ def _publication(data: bytes, at: int, end: int) -> Frame:
         if ordered:
             clusters -= ORDERED
         civ = _civ(bits, clusters) if clusters or bits else None
-        detour = _detour(data[extra_at:attributes_at]) if extra_bytes else None
+        detour = detour_of(data[extra_at:attributes_at]) if extra_bytes else None
         message = Publish(name, publication, civ, hop, published_ms, detour, ordered)
         return _framed(sequence, message, traffic_class, bits.bit_count() if detour is None else detour.lane)
     if clusters or bits:
         raise BadFrame(f"expected no CIV, got {bits:#x} of width {clusters}")
     extra = data[extra_at:attributes_at]
     if kind == _DELIVER:
-        delivery = Deliver(name, publication, _handles(extra), hop, published_ms)
+        delivery = Deliver(name, publication, handles_of(extra), hop, published_ms)
         return _framed(sequence, delivery, traffic_class, CONTROL)
     copies = REGISTRY.other_copies
     if copies is None:
@@ -190,27 +191,6 @@ def _civ(bits: int, clusters: int) -> ClusterIndexVector:
     return ClusterIndexVector(bits, clusters)
 
 
-def _detour(extra: bytes) -> Detour:
-    fields = _to_detour(extra)
-    detour = Detour(fields.lane, fields.ilinks, _origin(fields.origin), fields.cross)
-    checks.check_detour(detour)
-    return detour
-
-
-def _origin(encoded: str | bool | None) -> Entered:
-    if isinstance(encoded, str):
-        return encoded
-    if encoded is False:
-        raise BadFrame("expected nil, true or a region as the origin of a detour, got false")
-    return Origin.LOCAL if encoded else Origin.HOST
-
-
-def _handles(extra: bytes) -> tuple[int, ...]:
-    handles = _to_handles(extra)
-    checks.check_handles(handles)
-    return handles
-
-
 # Other items.
 
 
@@ -254,7 +234,16 @@ def _hello(data: bytes, at: int, end: int) -> Hello:
 
 
 def _ack(data: bytes, at: int, end: int) -> Ack:
-    ack = _to_ack(_body(data, at, end))
+    body = _body(data, at, end)
+    if len(body) < ACK.size:
+        raise BadFrame(f"expected an acknowledgement of at least {ACK.size} bytes, got {len(body)}")
+    accepted, number, window_bytes, held_ms, asks, classes = ACK.unpack_from(body)
+    if len(body) != ACK.size + classes * PLACED.size:
+        raise BadFrame(f"expected {classes} classes in an acknowledgement, got {len(body) - ACK.size} bytes for them")
+    if asks > 1:
+        raise BadFrame(f"expected 0 or 1 for whether an acknowledgement asks for one, got {asks}")
+    placed = tuple(PLACED.iter_unpack(body[ACK.size :]))
+    ack = Ack(accepted, Grant(number, window_bytes, placed), held_ms, asks == 1)
     checks.check_ack(ack)
     return ack
 

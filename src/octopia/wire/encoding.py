@@ -15,18 +15,20 @@ from octopia.content import Publication
 from octopia.errors import InvalidPublication
 from octopia.ids import PublicationId
 from octopia.protocol import Ack, Answer, Closing, Command, Frame, Hello, Opening, WireItem
-from octopia.protocol.duties import Origin
 from octopia.protocol.handshake import REASON_LENGTH_MAX
-from octopia.protocol.messages import Copy, Deliver, Detour, Message, Publish, PublishRequest
+from octopia.protocol.messages import Copy, Deliver, Message, Publish, PublishRequest
 from octopia.protocol.registry import REGISTRY
 from octopia.protocol.traffic import CONTROL
+from octopia.wire.extras import encoded_detour, encoded_handles
 from octopia.wire.format import (
+    ACK,
     ATTRIBUTES_BYTES_MAX,
     GREETING,
     HEADER,
     LENGTH_BYTES,
     MAGIC,
     ORDERED,
+    PLACED,
     PUBLICATION,
     VERSION,
     Kind,
@@ -71,27 +73,16 @@ def prepare(publication: Publication) -> bytes:
 
 # Publications.
 
-_ORIGINS = {Origin.HOST: None, Origin.LOCAL: True}
-
 
 def _publish(frame: Frame, message: Publish) -> bytes:
     civ, detour = message.publication_civ, message.detour
-    extra = b"" if detour is None else _to_msgpack(_detour_fields(detour))
+    extra = b"" if detour is None else encoded_detour(detour)
     clusters, bits = (0, 0) if civ is None else (civ.clusters, civ.bits)
     return _join(frame, _PUBLISH, message, message.id, extra, clusters | ORDERED if message.ordered else clusters, bits)
 
 
-def _detour_fields(detour: Detour) -> list[object]:
-    """Return the fields of a detour as they are encoded, without trailing defaults."""
-    origin = _ORIGINS[detour.origin] if isinstance(detour.origin, Origin) else detour.origin
-    fields: list[object] = [detour.lane, detour.ilinks, origin, detour.cross]
-    while len(fields) > 1 and not fields[-1]:
-        fields.pop()
-    return fields
-
-
 def _deliver(frame: Frame, message: Deliver) -> bytes:
-    return _join(frame, _DELIVER, message, message.id, _to_msgpack(message.handles))
+    return _join(frame, _DELIVER, message, message.id, encoded_handles(message.handles))
 
 
 def _other_copy(frame: Frame, message: Any) -> bytes:
@@ -175,7 +166,10 @@ def _hello(item: Hello) -> bytes:
 
 
 def _ack(item: Ack) -> bytes:
-    return _framed(Kind.ACK, _to_msgpack(item))
+    grant = item.grant
+    placed = b"".join([PLACED.pack(*each) for each in grant.placed_bytes])
+    fixed = ACK.pack(item.accepted, grant.number, grant.window_bytes, item.held_ms, item.asks, len(grant.placed_bytes))
+    return _framed(Kind.ACK, fixed + placed)
 
 
 def _command(item: Command) -> bytes:

@@ -17,8 +17,25 @@ offset            width    every frame
 8                 u64      sequence: the sequence number on the link
 ================  =======  ==========================================================================================
 
-All fields except length and kind are 0 in frames that are not a session ``Frame``. The body of such a frame, and of a
-control message, is one msgpack object. A publication continues with the fields that may change from hop to hop:
+All fields except length and kind are 0 in frames that are not a session ``Frame``. The body of an Ack has a fixed
+layout:
+
+================  =======  ==========================================================================================
+offset            width    acknowledgements only
+================  =======  ==========================================================================================
+16                u64      accepted: the number of the last accepted frame
+24                u64      number of the grant
+32                u64      window: the bytes of each class that may be sent in addition to the placed ones
+40                f64      held_ms: the time from the arrival of the last frame to this acknowledgement
+48                u8       1 if the sender asks for an acknowledgement, else 0
+49                u8       number of classes that follow, in order, each once
+50                u8       class
+51                u64      bytes of this class that were placed
+..                ..       the next class
+================  =======  ==========================================================================================
+
+The body of any other such frame, and of a control message, is one msgpack object. A publication continues with the
+fields that may change from hop to hop:
 
 ================  =======  ==========================================================================================
 offset            width    publications only
@@ -79,7 +96,7 @@ class Kind(enum.IntEnum):
         return Kind.PUBLISH <= self <= Kind.OTHER_COPY
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The protocol version, in every Opening."""
 
 MAGIC: Final = b"OCTO"
@@ -88,6 +105,8 @@ START = struct.Struct("<IB")
 HEADER = struct.Struct("<IBBhQ")
 PUBLICATION = struct.Struct("<IBBhQQQQdIHHII")
 GREETING = struct.Struct("<4sH")
+ACK = struct.Struct("<QQQdBB")
+PLACED = struct.Struct("<BQ")
 
 LENGTH_BYTES: Final = 4
 """The size of the length field, which the length itself does not include."""

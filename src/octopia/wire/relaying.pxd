@@ -3,7 +3,7 @@ cimport cython
 from cpython cimport array as arrays
 
 from octopia.content.publications cimport Publication, scanned
-from octopia.protocol.transit cimport Deliver, Frame, Publish, PublishRequest
+from octopia.protocol.transit cimport Data, Deliver, Frame, Numbered, Publish, PublishRequest
 from octopia.wire cimport machine as words
 
 cdef long long _PUBLISH
@@ -28,56 +28,45 @@ cdef long long[::1] _clusters
 @cython.locals(size="long long", start="const unsigned char*", length="long long", end="long long", frame=Frame)
 cpdef long long read(bytes data, long long at, long long length_max, list items) except -1
 
-@cython.locals(start="const unsigned char*", kind="long long", region_bytes="long long", extra_bytes="long long",
-               attributes_bytes="long long", extra_at="long long", attributes_at="long long", payload_at="long long",
-               published_ms=double, cluster="long long", place="long long")
-cdef object _message(bytes data, long long at, long long end)
+@cython.locals(start="const unsigned char*", kind="long long", region_bytes="long long", extra_at="long long",
+               attributes_at="long long", attributes_bytes="long long", payload_at="long long", published_ms=double,
+               publication=Publication, message=Data)
+cdef Data _message(bytes data, long long at, long long end)
 
 @cython.locals(start="const unsigned char*", clusters="long long", ordered=bint, bits="unsigned long long",
-               traffic_class="long long", publication=Publication, message=Publish)
-cdef object _publish(bytes data, long long at, long long attributes_at, long long payload_at, long long end,
-                     double published_ms, long long place)
+               traffic_class="long long", message=Publish)
+cdef Publish _publish(bytes data, long long at, long long extra_at, long long attributes_at)
 
-@cython.locals(start="const unsigned char*", publication=Publication, message=PublishRequest)
-cdef object _request(bytes data, long long at, long long attributes_at, long long payload_at, long long end,
-                     double published_ms)
+@cython.locals(start="const unsigned char*", message=Deliver)
+cdef Deliver _deliver(bytes data, long long at, long long extra_at, long long attributes_at)
 
-@cython.locals(start="const unsigned char*", count="long long", handles=list, index="long long",
-               publication=Publication, message=Deliver)
-cdef object _deliver(bytes data, long long at, long long extra_at, long long attributes_at, long long payload_at,
-                     long long end, double published_ms, long long place)
+@cython.locals(start="const unsigned char*", message=PublishRequest)
+cdef PublishRequest _request(bytes data, long long at)
+
+@cython.locals(start="const unsigned char*", place="long long")
+cdef bint _name(Numbered message, bytes data, long long at, long long region_bytes) except -1
 
 @cython.locals(start="const unsigned char*", place="long long", region=bytes)
 cdef long long _host_place(bytes data, long long at, long long length, long long cluster) except -2
 
-@cython.locals(others=list, total="long long", length="long long", encoded=bytes, buffer=bytearray,
-               start="unsigned char*", at="long long", index="long long")
+@cython.locals(parts=list, total="long long", buffer=bytearray, start="unsigned char*", at="long long",
+               index="long long")
 cpdef bytearray write(list items, encode)
 
-@cython.locals(frame=Frame)
-cdef long long _length_of(item) except -2
+@cython.locals(frame=Frame, publish=Publish, delivery=Deliver, request=PublishRequest, encoded=bytes)
+cdef long long _prepare(item, list parts, encode) except -1
 
-cdef long long _length_of_publish(Publish message) except -2
+cdef long long _prepare_numbered(Numbered message, bytes extra, list parts) except -1
 
-@cython.locals(count="long long")
-cdef long long _length_of_deliver(Deliver message) except -2
+cdef long long _length_of_content(Publication publication) except -1
 
-cdef long long _length_of_content(Publication publication) except -2
+@cython.locals(frame=Frame, publish=Publish, request=PublishRequest)
+cdef long long _put_frame(unsigned char* start, long long at, item, bytes part) except -1
 
-@cython.locals(length="long long", frame=Frame)
-cdef long long _put_frame(unsigned char* start, long long at, item) except -2
+@cython.locals(region=bytes, extra_at="long long")
+cdef long long _put_numbered(unsigned char* start, long long at, unsigned long long sequence, Numbered message,
+                             bytes extra) except -1
 
-@cython.locals(region=bytes)
-cdef void _put_publish(unsigned char* start, long long at, long long length, unsigned long long sequence,
-                       Publish message)
-
-cdef void _put_request(unsigned char* start, long long at, long long length, unsigned long long sequence,
-                       PublishRequest message)
-
-@cython.locals(region=bytes, place="long long")
-cdef int _put_deliver(unsigned char* start, long long at, long long length, unsigned long long sequence,
-                      Deliver message) except -1
-
-@cython.locals(encoded=bytes, payload=bytes)
-cdef void _put_content(unsigned char* start, long long at, long long length, long long place,
-                       Publication publication)
+@cython.locals(publication=Publication, encoded=bytes, payload=bytes, payload_at="long long", end="long long")
+cdef long long _put_content(unsigned char* start, long long at, unsigned long long sequence, Data message,
+                            long long place) except -1

@@ -17,9 +17,11 @@ from octopia.content.limits import PUBLICATION_PAYLOAD_BYTES_MAX
 from octopia.content.publications import Publication, scanned
 from octopia.errors import OctopiaError
 from octopia.protocol.traffic import HEADER_BYTES
-from octopia.protocol.transit import Deliver, Frame, Publish, PublishRequest
+from octopia.protocol.transit import Data, Deliver, Frame, Numbered, Publish, PublishRequest
 from octopia.wire import checks, words
+from octopia.wire.decoding import REFUSALS
 from octopia.wire.encoding import prepare
+from octopia.wire.extras import detour_of, encoded_detour, encoded_handles, handles_of
 from octopia.wire.format import ATTRIBUTES_BYTES_MAX, CIV_WIDTH_MAX, LENGTH_BYTES, ORDERED, PUBLICATION, Kind
 
 IS_COMPILED = not __file__.endswith(".py")
@@ -73,120 +75,104 @@ def _message(data: bytes, at: int, end: int) -> Any:
     start = data
     kind = start[at + 4]
     region_bytes = words.u16(start, at + 54)
-    extra_bytes = words.u32(start, at + 56)
-    attributes_bytes = words.u32(start, at + 60)
     extra_at = at + _HEADER + region_bytes
-    attributes_at = extra_at + extra_bytes
+    attributes_at = extra_at + words.u32(start, at + 56)
+    attributes_bytes = words.u32(start, at + 60)
     payload_at = attributes_at + attributes_bytes
     published_ms = words.f64(start, at + 40)
     if payload_at > end or attributes_bytes > _ATTRIBUTES_MAX or end - payload_at > _PAYLOAD_MAX:
         return None
     if not -_INFINITY < published_ms < _INFINITY:
         return None
-    if kind == _PUBLISH_REQUEST:
-        return _request(data, at, attributes_at, payload_at, end, published_ms)
-    cluster = words.u16(start, at + 52)
-    place = _host_place(data, at + _HEADER, region_bytes, cluster)
-    if place < 0:
+    message: Any
+    if kind == _PUBLISH:
+        message = _publish(data, at, extra_at, attributes_at)
+    elif kind == _DELIVER:
+        message = _deliver(data, at, extra_at, attributes_at)
+    elif kind == _PUBLISH_REQUEST:
+        message = _request(data, at)
+    else:
         return None
-    if kind == _PUBLISH and not extra_bytes:
-        return _publish(data, at, attributes_at, payload_at, end, published_ms, place)
-    if kind == _DELIVER:
-        return _deliver(data, at, extra_at, attributes_at, payload_at, end, published_ms, place)
-    return None
+    if message is None:
+        return None
+    if kind != _PUBLISH_REQUEST and not _name(message, data, at, region_bytes):
+        return None
+    publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
+    if publication is None:
+        return None
+    message.publication = publication
+    message.size_bytes = _HEADER_SIZE + publication._size
+    message.published_ms = published_ms
+    return message
 
 
-def _publish(
-    data: bytes, at: int, attributes_at: int, payload_at: int, end: int, published_ms: float, place: int
-) -> Any:
+def _publish(data: bytes, at: int, extra_at: int, attributes_at: int) -> Publish | None:
     start = data
     clusters = start[at + 5]
     ordered = clusters >= _ORDERED
     if ordered:
         clusters -= _ORDERED
     bits = words.u64(start, at + 16)
+    if clusters > _CLUSTERS_MAX or (clusters < _CLUSTERS_MAX and bits >> clusters):
+        return None
     traffic_class = words.ones(bits)
-    if words.u16(start, at + 6) != traffic_class or clusters > _CLUSTERS_MAX:
-        return None
-    if clusters < _CLUSTERS_MAX and bits >> clusters:
-        return None
-    publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
-    if publication is None:
+    detour = None
+    if extra_at < attributes_at:
+        try:
+            detour = detour_of(data[extra_at:attributes_at])
+        except REFUSALS:
+            return None
+        traffic_class = detour.lane
+    if words.u16(start, at + 6) != traffic_class:
         return None
     message = Publish.__new__(Publish)
-    message.publication = publication
-    message.published_ms = published_ms
     message.traffic_class = traffic_class
-    message.size_bytes = _HEADER_SIZE + publication._size
-    message.host_broker = _hosts[place]
-    message.cluster = _clusters[place]
-    message.region = _regions[place]
-    message.incarnation = words.u64(start, at + 24)
-    message.number = words.u64(start, at + 32)
     message.clusters = clusters
     message.bits = bits
-    message.hop = words.u32(start, at + 48)
-    message.detour = None
+    message.detour = detour
     message.ordered = ordered
     return message
 
 
-def _request(data: bytes, at: int, attributes_at: int, payload_at: int, end: int, published_ms: float) -> Any:
+def _deliver(data: bytes, at: int, extra_at: int, attributes_at: int) -> Deliver | None:
+    start = data
+    if start[at + 5] or words.u16(start, at + 6) != _CONTROL or words.u64(start, at + 16):
+        return None
+    message = Deliver.__new__(Deliver)
+    try:
+        message.handles = handles_of(data[extra_at:attributes_at])
+    except REFUSALS:
+        return None
+    message.traffic_class = -1
+    return message
+
+
+def _request(data: bytes, at: int) -> PublishRequest | None:
     start = data
     # Everything that a request does not have is zero: width and class, CIV and incarnation, hop, cluster, parts.
     if words.u16(start, at + 5) or start[at + 7] or words.u64(start, at + 16) or words.u64(start, at + 24):
         return None
     if words.u64(start, at + 48) or words.u32(start, at + 56):
         return None
-    publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
-    if publication is None:
-        return None
     message = PublishRequest.__new__(PublishRequest)
-    message.publication = publication
-    message.published_ms = published_ms
     message.traffic_class = 0
-    message.size_bytes = _HEADER_SIZE + publication._size
     message.sequence = words.u64(start, at + 32)
     return message
 
 
-def _deliver(
-    data: bytes,
-    at: int,
-    extra_at: int,
-    attributes_at: int,
-    payload_at: int,
-    end: int,
-    published_ms: float,
-    place: int,
-) -> Any:
+def _name(message: Numbered, data: bytes, at: int, region_bytes: int) -> bool:
+    """Set the id and the hop of a publication; return False if no host broker can have this name."""
     start = data
-    if start[at + 5] or words.u16(start, at + 6) != _CONTROL or words.u64(start, at + 16):
-        return None
-    count = attributes_at - extra_at - 1
-    if not 1 <= count <= 15 or start[extra_at] != 0x90 + count:
-        return None
-    handles = []
-    for index in range(extra_at + 1, attributes_at):
-        if start[index] > 0x7F:
-            return None
-        handles.append(start[index])
-    publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
-    if publication is None:
-        return None
-    message = Deliver.__new__(Deliver)
-    message.publication = publication
-    message.published_ms = published_ms
-    message.traffic_class = -1
-    message.size_bytes = _HEADER_SIZE + publication._size
+    place = _host_place(data, at + _HEADER, region_bytes, words.u16(start, at + 52))
+    if place < 0:
+        return False
     message.host_broker = _hosts[place]
     message.cluster = _clusters[place]
     message.region = _regions[place]
     message.incarnation = words.u64(start, at + 24)
     message.number = words.u64(start, at + 32)
-    message.handles = tuple(handles)
     message.hop = words.u32(start, at + 48)
-    return message
+    return True
 
 
 def _host_place(data: bytes, at: int, length: int, cluster: int) -> int:
@@ -213,62 +199,44 @@ def _host_place(data: bytes, at: int, length: int, cluster: int) -> int:
 
 
 def write(items: list[Any], encode: Callable[[Any], bytes]) -> bytearray:
-    """Return the frames of items, one after the other; ``encode`` encodes those that are not plain publications."""
-    others: list[bytes] = []
+    """Return the frames of items, one after the other; ``encode`` encodes those that do not carry a publication."""
+    parts: list[bytes] = []
     total = 0
     for item in items:
-        length = _length_of(item)
-        if length < 0:
-            encoded = encode(item)
-            others.append(encoded)
-            length = len(encoded)
-        total += length
+        total += _prepare(item, parts, encode)
     buffer = bytearray(total)
     start = buffer
     at = 0
-    index = 0
-    for item in items:
-        length = _put_frame(start, at, item)
-        if length < 0:
-            encoded = others[index]
-            index += 1
-            length = len(encoded)
-            words.put(start, at, encoded, length)
-        at += length
+    for index in range(len(items)):
+        at = _put_frame(start, at, items[index], parts[index])
     return buffer
 
 
-def _length_of(item: Any) -> int:
-    """Return the length of the frame of a publication, or -1 if this module does not write it."""
-    if type(item) is not Frame:
-        return -1
-    frame = item
-    message = frame.message
-    if type(message) is Publish:
-        return _length_of_publish(message)
-    if type(message) is PublishRequest:
-        return _HEADER + _length_of_content(message.publication)
-    return _length_of_deliver(message) if type(message) is Deliver else -1
+def _prepare(item: Any, parts: list[bytes], encode: Callable[[Any], bytes]) -> int:
+    """Append the extra part of a publication, or a whole frame of another kind; return the length of the frame."""
+    if type(item) is Frame:
+        frame = item
+        message = frame.message
+        if type(message) is Publish:
+            publish = message
+            return _prepare_numbered(publish, b"" if publish.detour is None else encoded_detour(publish.detour), parts)
+        if type(message) is Deliver:
+            delivery = message
+            return _prepare_numbered(delivery, encoded_handles(delivery.handles), parts)
+        if type(message) is PublishRequest:
+            request = message
+            parts.append(b"")
+            return _HEADER + _length_of_content(request.publication)
+    encoded = encode(item)
+    parts.append(encoded)
+    return len(encoded)
 
 
-def _length_of_publish(message: Publish) -> int:
-    if message.detour is not None:
-        return -1
+def _prepare_numbered(message: Numbered, extra: bytes, parts: list[bytes]) -> int:
+    parts.append(extra)
     if not message.region:
         message.region = message.host_broker.region.encode()
-    return _HEADER + len(message.region) + _length_of_content(message.publication)
-
-
-def _length_of_deliver(message: Deliver) -> int:
-    count = len(message.handles)
-    if count > 15:
-        return -1
-    for handle in message.handles:
-        if handle > 0x7F:
-            return -1
-    if not message.region:
-        message.region = message.host_broker.region.encode()
-    return _HEADER + len(message.region) + 1 + count + _length_of_content(message.publication)
+    return _HEADER + len(message.region) + len(extra) + _length_of_content(message.publication)
 
 
 def _length_of_content(publication: Publication) -> int:
@@ -277,72 +245,54 @@ def _length_of_content(publication: Publication) -> int:
     return len(publication._encoded_attributes) + len(publication._payload)
 
 
-def _put_frame(start: bytearray, at: int, item: Any) -> int:
-    """Write the frame of a publication, and return its length, or -1 if this module does not write it."""
-    length = _length_of(item)
-    if length < 0:
-        return length
-    frame = item
-    message = frame.message
-    if type(message) is Publish:
-        _put_publish(start, at, length, frame.sequence, message)
-    elif type(message) is PublishRequest:
-        _put_request(start, at, length, frame.sequence, message)
-    else:
-        _put_deliver(start, at, length, frame.sequence, message)
-    return length
+def _put_frame(start: bytearray, at: int, item: Any, part: bytes) -> int:
+    """Write a frame, and return the offset behind it."""
+    if type(item) is Frame:
+        frame = item
+        message = frame.message
+        if type(message) is Publish:
+            publish = message
+            start[at + 4] = _PUBLISH
+            start[at + 5] = publish.clusters | _ORDERED if publish.ordered else publish.clusters
+            words.put_u64(start, at + 16, publish.bits)
+            return _put_numbered(start, at, frame.sequence, publish, part)
+        if type(message) is Deliver:
+            start[at + 4] = _DELIVER
+            return _put_numbered(start, at, frame.sequence, message, part)
+        if type(message) is PublishRequest:
+            request = message
+            start[at + 4] = _PUBLISH_REQUEST
+            words.put_u64(start, at + 32, request.sequence)
+            return _put_content(start, at, frame.sequence, request, at + _HEADER)
+    words.put(start, at, part, len(part))
+    return at + len(part)
 
 
-def _put_publish(start: bytearray, at: int, length: int, sequence: int, message: Publish) -> None:
-    start[at + 4] = _PUBLISH
-    start[at + 5] = message.clusters | _ORDERED if message.ordered else message.clusters
+def _put_numbered(start: bytearray, at: int, sequence: int, message: Numbered, extra: bytes) -> int:
+    region = message.region
+    extra_at = at + _HEADER + len(region)
     words.put_u16(start, at + 6, message.traffic_class)
-    words.put_u64(start, at + 8, sequence)
-    words.put_u64(start, at + 16, message.bits)
     words.put_u64(start, at + 24, message.incarnation)
     words.put_u64(start, at + 32, message.number)
-    words.put_f64(start, at + 40, message.published_ms)
     words.put_u32(start, at + 48, message.hop)
     words.put_u16(start, at + 52, message.cluster)
-    region = message.region
     words.put_u16(start, at + 54, len(region))
+    words.put_u32(start, at + 56, len(extra))
     words.put(start, at + _HEADER, region, len(region))
-    _put_content(start, at, length, at + _HEADER + len(region), message.publication)
+    words.put(start, extra_at, extra, len(extra))
+    return _put_content(start, at, sequence, message, extra_at + len(extra))
 
 
-def _put_request(start: bytearray, at: int, length: int, sequence: int, message: PublishRequest) -> None:
-    start[at + 4] = _PUBLISH_REQUEST
-    words.put_u64(start, at + 8, sequence)
-    words.put_u64(start, at + 32, message.sequence)
-    words.put_f64(start, at + 40, message.published_ms)
-    _put_content(start, at, length, at + _HEADER, message.publication)
-
-
-def _put_deliver(start: bytearray, at: int, length: int, sequence: int, message: Deliver) -> None:
-    start[at + 4] = _DELIVER
-    words.put_u16(start, at + 6, _CONTROL)
-    words.put_u64(start, at + 8, sequence)
-    words.put_u64(start, at + 24, message.incarnation)
-    words.put_u64(start, at + 32, message.number)
-    words.put_f64(start, at + 40, message.published_ms)
-    words.put_u32(start, at + 48, message.hop)
-    words.put_u16(start, at + 52, message.cluster)
-    region = message.region
-    words.put_u16(start, at + 54, len(region))
-    words.put_u32(start, at + 56, 1 + len(message.handles))
-    words.put(start, at + _HEADER, region, len(region))
-    place = at + _HEADER + len(region)
-    start[place] = 0x90 + len(message.handles)
-    for handle in message.handles:
-        place += 1
-        start[place] = handle
-    _put_content(start, at, length, place + 1, message.publication)
-
-
-def _put_content(start: bytearray, at: int, length: int, place: int, publication: Publication) -> None:
+def _put_content(start: bytearray, at: int, sequence: int, message: Data, place: int) -> int:
+    publication = message.publication
     encoded = publication._encoded_attributes
     payload = publication._payload
-    words.put_u32(start, at, length - _LENGTH)
+    payload_at = place + len(encoded)
+    end = payload_at + len(payload)
+    words.put_u32(start, at, end - at - _LENGTH)
+    words.put_u64(start, at + 8, sequence)
+    words.put_f64(start, at + 40, message.published_ms)
     words.put_u32(start, at + 60, len(encoded))
     words.put(start, place, encoded, len(encoded))
-    words.put(start, place + len(encoded), payload, len(payload))
+    words.put(start, payload_at, payload, len(payload))
+    return end

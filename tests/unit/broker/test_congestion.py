@@ -252,3 +252,35 @@ def test_buffers_below_the_broker_do_not_hide_a_slow_link():
 def test_a_distant_link_is_not_a_slow_one(latency_ms: float):
     """Only copies that come before the first acknowledgement may find it congested."""
     assert len(delays_on_acknowledged_link(1.0, latency_ms)) >= 2_000 - latency_ms / 10.0
+
+
+class TestHeldAcknowledgements:
+    def test_copies_that_were_apart_are_no_busy_link(self):
+        """Five copies, 4 ms apart, arrive after 1 ms each; one acknowledgement covers them."""
+        pace = Pace(50.0, 5_000.0, ack_ms=20.0)
+        pace.start(0.0)
+        pace.finish(1.0, is_acknowledgement=True)
+        for start_ms in (4.0, 8.0, 12.0, 16.0, 20.0):
+            pace.start(start_ms)
+        assert pace.copy_ms(24.0) == 0.0
+        pace.finish(21.0, 5, is_acknowledgement=True)
+        assert pace.copy_ms(50.0) == 0.0
+
+    def test_a_link_that_is_late_is_busy(self):
+        """Five copies at once, 3 ms each after a latency of 1 ms."""
+        pace = Pace(50.0, 5_000.0, ack_ms=20.0)
+        pace.start(0.0)
+        pace.finish(1.0, is_acknowledgement=True)
+        pace.start(10.0, 5)
+        pace.finish(26.0, 5, is_acknowledgement=True)
+        assert pace.copy_ms(50.0) == pytest.approx((0.0 + 15.0) / 6)
+
+    def test_a_copy_looks_late_only_after_its_acknowledgement_could_have_come(self):
+        pace = Pace(50.0, 5_000.0, ack_ms=20.0)
+        pace.start(0.0)
+        pace.finish(1.0, is_acknowledgement=True)
+        pace.start(10.0)
+        assert pace.copy_ms(31.0) == 0.0
+        assert pace.copy_ms(40.0) == 9.0
+        assert pace.carries_within(10.0, 1, 40.0)
+        assert not pace.carries_within(10.0, 1, 41.0)

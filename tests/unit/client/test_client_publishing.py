@@ -360,7 +360,7 @@ def test_what_was_told_to_have_failed_is_never_written(many: bool):
         outbox, session = Outbox(), Session(1, LinkSettings())
         session.connected(0.0)
         session.receive([Hello(2, 0, 0, Grant(1, 2**20, ()))], 0.0)
-        publisher = Publisher(outbox, lambda: None)
+        publisher = Publisher(outbox, lambda: None, lambda: None)
         work = publisher.publish_many([{"x": 1}]) if many else publisher.publish(Publication({"x": 1}))
         task = asyncio.create_task(work)
         await turn()

@@ -16,6 +16,7 @@ from support import at, say
 
 SMALL = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0, retransmit_ms=15.0)
 TRUSTING = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0)
+PATIENT = LinkSettings(window_bytes=1000, heartbeat_ms=100.0, suspicion_ms=400.0, ack_ms=5.0, ack_frames=4)
 SIZE = 50
 
 
@@ -306,6 +307,14 @@ class TestCredit:
         assert after.grant.number > before.grant.number
         pair.a.receive([after, before], 0.0)
         assert may_send(pair.a, 0)
+
+    @pytest.mark.parametrize("window_bytes", [2**63 - 1, 2**63, 2**64 - 1])
+    def test_a_grant_may_be_any_number_that_the_wire_carries(self, window_bytes: int):
+        pair = Pair()
+        pair.a.receive([Ack(0, Grant(2, window_bytes, ((0, 2**64 - 1),)))], 0.0)
+        pair.send(data(0, size=1000))
+        assert may_send(pair.a, 0)
+        assert pair.a.peer_accepts_data
 
     def test_it_survives_a_cut_since_the_greeting_restates_it(self):
         pair = Pair()
@@ -879,3 +888,92 @@ class TestTime:
         for now_ms in (15.0, 30.0):
             assert pair.a.wake(now_ms)
             assert frames(pair.a.drain(now_ms)) == []
+
+
+class TestHeldAcknowledgements:
+    def pair(self) -> Pair:
+        pair = Pair(PATIENT)
+        pair.settle()
+        return pair
+
+    def test_it_waits_for_more_publications_up_to_a_time_and_says_how_long(self):
+        pair = self.pair()
+        pair.send(data(0))
+        assert len(pair.b.receive(pair.a.drain(0.0), 1.0).messages) == 1
+        assert pair.b.drain(1.0) == []
+        assert (pair.b.owes_ack, pair.b.acknowledges_by_ms, pair.b.next_deadline_ms) == (True, 6.0, 6.0)
+        pair.send(data(1))
+        pair.b.receive(pair.a.drain(2.0), 2.0)
+        assert pair.b.acknowledges_by_ms == 6.0
+        assert pair.b.wake(5.9)
+        assert pair.b.drain(5.9) == []
+        assert pair.b.wake(6.0)
+        ack = only_ack(pair.b.drain(6.0))
+        assert (ack.accepted, ack.held_ms) == (2, 4.0)
+        assert (pair.b.owes_ack, pair.b.acknowledges_by_ms) == (False, None)
+        outcome = pair.a.receive([ack], 6.0)
+        assert (outcome.acknowledged, outcome.held_ms) == (2, 4.0)
+
+    def test_it_does_not_wait_beyond_a_number_of_frames(self):
+        pair = self.pair()
+        pair.send(*map(data, range(4)))
+        pair.carry(pair.a, pair.b)
+        assert only_ack(pair.b.drain(0.0)).accepted == 4
+
+    def test_it_does_not_wait_beyond_a_quarter_of_the_window(self):
+        pair = self.pair()
+        pair.send(data(0, size=125), data(1, size=125))
+        pair.carry(pair.a, pair.b)
+        pair.b.placed(0, 1)
+        assert pair.b.drain(0.0) == []
+        pair.b.placed(0, 1)
+        assert only_ack(pair.b.drain(0.0)).grant.placed_bytes == ((0, 250),)
+
+    def test_it_goes_along_with_the_next_write(self):
+        pair = self.pair()
+        pair.send(data(0))
+        pair.carry(pair.a, pair.b)
+        pair.b.send(data(9), 3.0)
+        frame, ack = pair.b.drain(3.0)
+        assert isinstance(frame, Frame)
+        assert (only_ack([ack]).accepted, only_ack([ack]).held_ms) == (1, 3.0)
+
+    def test_control_messages_are_acknowledged_at_once(self):
+        pair = self.pair()
+        pair.send(data(0), control())
+        pair.carry(pair.a, pair.b)
+        assert only_ack(pair.b.drain(0.0)).accepted == 2
+
+    def test_so_is_a_frame_that_is_not_the_next_one(self):
+        pair = self.pair()
+        pair.send(data(0))
+        first = pair.a.drain(0.0)
+        pair.b.receive(first, 0.0)
+        pair.b.acknowledge()
+        pair.b.drain(0.0)
+        pair.b.receive(first, 0.0)
+        assert only_ack(pair.b.drain(0.0)).accepted == 1
+
+    def test_so_is_everything_if_the_other_end_asks(self):
+        pair = self.pair()
+        pair.send(data(0))
+        pair.a.ask()
+        items = pair.a.drain(0.0)
+        assert only_ack(items[1:]).asks
+        pair.b.receive(items, 0.0)
+        assert only_ack(pair.b.drain(0.0)).accepted == 1
+
+    def test_nobody_asks_without_need(self):
+        pair = self.pair()
+        pair.a.ask()
+        assert pair.a.drain(0.0) == []
+        pair.b.receive([Ack(0, Grant(2, 1000, ()), asks=True)], 0.0)
+        assert pair.b.drain(0.0) == []
+
+    def test_a_new_connection_owes_nothing(self):
+        pair = self.pair()
+        pair.send(data(0))
+        pair.carry(pair.a, pair.b)
+        pair.connect()
+        assert not pair.b.owes_ack
+        assert not pair.a.awaits_acknowledgement
