@@ -265,12 +265,18 @@ class CommonState:
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
         """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""
-        handles: dict[ClientId, list[int]] = {}
-        # This broker has minted the ids, so their numbers give the order.
-        for subscription in sorted(subscriptions, key=_number_of):
-            subscriber = self.subscribers[subscription]
-            handles.setdefault(subscriber.client, []).append(subscriber.handle)
-        return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
+        found = [self.subscribers[each] for each in subscriptions]
+        if len(found) == 1:
+            return ((found[0].client, (found[0].handle,)),)
+        plan = {each.client: (each.handle,) for each in found}
+        if len(plan) < len(found):
+            # This broker has minted the ids, so their numbers give the order.
+            handles: dict[ClientId, list[int]] = {client: [] for client in plan}
+            for subscription in sorted(subscriptions, key=_number_of):
+                subscriber = self.subscribers[subscription]
+                handles[subscriber.client].append(subscriber.handle)
+            return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
+        return tuple(sorted(plan.items(), key=_client_of))
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""

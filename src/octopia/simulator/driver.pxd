@@ -1,6 +1,9 @@
 # C types for driver.py; see there for explanations. Everything declared here is defined there.
 cimport cython
 
+from octopia.node.core cimport Node
+from octopia.node.links cimport NeighbourLink
+from octopia.node.ready cimport Ready
 from octopia.simulator.agenda cimport Agenda
 from octopia.simulator.wires cimport Wire, occupation_ns, plan_arrival
 
@@ -8,7 +11,7 @@ from octopia.simulator.wires cimport Wire, occupation_ns, plan_arrival
 @cython.final
 cdef class Place:
     cdef readonly object id
-    cdef public object node
+    cdef public Node node
     cdef public bint is_alive
     cdef public object waiting
     cdef public bint busy
@@ -52,10 +55,12 @@ cdef class Driver:
     cdef object _feed(self, Place place, sender, items)
 
     cpdef carry_out(self, broker)
+    @cython.locals(node=Node)
     cdef object _carry_out(self, Place place)
-    @cython.locals(departures=Departures)
-    cdef object _fulfil(self, Place place, ready)
-    cdef object _tell(self, node)
+    @cython.locals(departures=Departures, link=NeighbourLink)
+    cdef object _fulfil(self, Place place, Ready ready)
+    @cython.locals(facts=list, now_ms=double)
+    cdef object _tell(self, Node node)
 
     @cython.locals(reached_ms=double, arrival_ns="long long", arrivals=list)
     cdef object _reach_whole(self, source, entries)

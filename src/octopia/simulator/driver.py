@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from octopia.broker import Broker, Delivered, Fact, ForClients, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, Peer
-from octopia.node import Node, Ready
+from octopia.node.core import Node
+from octopia.node.ready import Ready
 from octopia.protocol import CloseCode, Frame
 from octopia.protocol.messages import ClientReply, ClientRequest, Message
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
@@ -222,7 +223,8 @@ class Driver:
                     departures = None
                 if items:
                     self.links.carry(place.id, peer, items)
-                if place.node.links[peer].is_paced:
+                link = place.node.links[peer]
+                if link.is_paced:
                     self.links.serve(place.id, peer)
                 continue
             departures = departures or Departures(place.id)
