@@ -40,6 +40,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dead_brokers.py
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/congestion.py
 	$(BIN)/python benchmarks/storm.py
 	$(BIN)/python benchmarks/truth.py

@@ -15,9 +15,7 @@ import dataclasses
 import random
 import statistics
 from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
+from typing import Any
 
 from octopia.content import Publication, parse_filter
 from octopia.ids import BrokerId
@@ -26,12 +24,12 @@ from octopia.scenario import AdvertiseItem, ClientSpec, Event, Item, LinkChange,
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.profiles import Profile
 from octopia.simulator.run import Run, run_scenario
+from tables import print_rows
 
 COPY_MS = 3.0
 ONE_SERVER = Profile(
     "one server per link", "a link carries one copy at a time", link_delay_ms=0.1, send_us=1000 * COPY_MS
 )
-_COLUMNS = ("algorithm", "mean, s", "p99, s", "last delivery, s", "publications", "statuses")
 ALGORITHMS = (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC, Algorithm.ADAPTIVE)
 
 
@@ -58,7 +56,7 @@ class Figures:
 
     mean_s: float
     p99_s: float
-    drain_s: float
+    last_delivery_s: float
     publications: int
     statuses: int
 
@@ -145,9 +143,9 @@ def bound_of(burst: Burst) -> tuple[float, float]:
     return (ratio - 1.0) * burst.lasts_s / 2.0, ratio * burst.lasts_s
 
 
-def _row(name: str, found: Sequence[Figures]) -> list[str]:
-    means = [statistics.fmean(getattr(each, field) for each in found) for field in Figures.__slots__]
-    return [name, *(f"{each:,.3f}" for each in means[:3]), *(f"{each:,.0f}" for each in means[3:])]
+def _row(name: str, found: Sequence[Figures]) -> dict[str, Any]:
+    means = {field: statistics.fmean(getattr(each, field) for each in found) for field in Figures.__slots__}
+    return {"algorithm": name, **means}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -161,15 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="(default: %(default)s)")
     wanted = parser.parse_args(arguments)
     algorithms, seeds = [Algorithm(each) for each in wanted.algorithms.split(",")], range(1, wanted.seeds + 1)
-    screen = Console()
     for host in wanted.hosts.split(","):
         bursts = [Burst(host, seed, wanted.publications) for seed in seeds]
-        table = Table(*_COLUMNS, title=f"a burst of {wanted.publications:,} at {host}")
-        for algorithm in algorithms:
-            table.add_row(*_row(algorithm, [measure(each, algorithm) for each in bursts]))
-        bounds = [statistics.fmean(each) for each in zip(*map(bound_of, bursts), strict=True)]
-        table.add_row("fluid bound", f"{bounds[0]:.3f}", "", f"{bounds[1]:.3f}", "", "")
-        screen.print(table)
+        rows = [_row(algorithm, [measure(each, algorithm) for each in bursts]) for algorithm in algorithms]
+        mean_s, last_s = (statistics.fmean(each) for each in zip(*map(bound_of, bursts), strict=True))
+        rows.append({"algorithm": "fluid bound", "mean_s": mean_s, "last_delivery_s": last_s})
+        print_rows(f"a burst of {wanted.publications:,} at {host}", rows)
 
 
 if __name__ == "__main__":

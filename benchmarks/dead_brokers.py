@@ -29,9 +29,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "live"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "faults"))
@@ -46,6 +44,7 @@ from octopia.overlay import Scot, overlay_from_text, parse_tree
 from octopia.scenario import AdvertiseItem, ClientSpec, CrashItem, Event, PublishItem, Scenario, SubscribeItem
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.run import run_scenario
+from tables import print_rows
 
 TREE, CLUSTERS = "path:4", 3
 SCOT = Scot(parse_tree(TREE), CLUSTERS)
@@ -359,30 +358,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--algorithms", type=Algorithm, nargs="+", choices=ALGORITHMS, default=ALGORITHMS, help="(default: all)"
     )
-    wanted, screen = parser.parse_args(arguments), Console()
+    wanted = parser.parse_args(arguments)
     algorithms: Sequence[Algorithm] = wanted.algorithms
     try:
-        columns = ("dead of 12", "algorithm", "noticed, ms", "last loss, ms", "after", "lost", "told")
-        table = Table(*columns, title="killed under load")
-        for dead, algorithm, each in kill_processes(wanted.dead, algorithms, wanted.seconds, wanted.rate):
-            times = [f"{1000 * each.noticed_s:,.0f}", f"{1000 * each.last_loss_s:,.0f}"]
-            table.add_row(str(dead), algorithm, *times, f"{each.after:.1%}", f"{each.lost:,}", f"{each.told:,}")
-        if wanted.dead:
-            screen.print(table)
+        killed = [
+            _killed_row(dead, algorithm, each)
+            for dead, algorithm, each in kill_processes(wanted.dead, algorithms, wanted.seconds, wanted.rate)
+        ]
+        if killed:
+            print_rows("killed under load", killed)
         placements = [draw(seed, wanted.simulated, 10, 20) for seed in range(1, wanted.seeds + 1)]
         shares = [simulate(each, algorithms, wanted.publications) for each in placements]
     except Wrong as error:
         sys.exit(f"WRONG: {error}")
-    table = Table("routing", "mean", "least", title=f"{wanted.simulated} of 56 dead, {wanted.seeds} placements")
-    for algorithm in algorithms:
-        table.add_row(algorithm, *_mean_and_least([each.arrived[algorithm] for each in shares]))
-    table.add_row("connected", *_mean_and_least([each.connected for each in shares]))
     if shares:
-        screen.print(table)
+        arrived = {str(each): [share.arrived[each] for share in shares] for each in algorithms}
+        arrived["connected"] = [each.connected for each in shares]
+        rows = [{"routing": name, **_mean_and_least(each)} for name, each in arrived.items()]
+        print_rows(f"{wanted.simulated} of 56 dead, {wanted.seeds} placements", rows)
 
 
-def _mean_and_least(shares: Sequence[float]) -> tuple[str, str]:
-    return f"{statistics.fmean(shares or [0.0]):.1%}", f"{min(shares, default=0.0):.1%}"
+def _killed_row(dead: int, algorithm: Algorithm, found: Figures) -> dict[str, Any]:
+    times = {"noticed_ms": 1000 * found.noticed_s, "last_loss_ms": 1000 * found.last_loss_s}
+    row = {"dead_of_12": dead, "algorithm": str(algorithm), **times, "after": f"{found.after:.1%}"}
+    return row | {"lost": found.lost, "told": found.told}
+
+
+def _mean_and_least(shares: Sequence[float]) -> dict[str, str]:
+    return {"mean": f"{statistics.fmean(shares):.1%}", "least": f"{min(shares):.1%}"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The load of benchmarks/network.py: publishers, subscribers, and brokers under a profiler.
+"""The load of benchmarks/network.py: publishers and subscribers.
 
 The clients do little more than a connection needs, so that they do not dominate the measurement: a session with a
 broker, and not even that with a relay.
@@ -7,7 +7,6 @@ broker, and not even that with a relay.
 from __future__ import annotations
 
 import asyncio
-import cProfile
 import itertools
 import time
 from collections.abc import Callable
@@ -17,13 +16,11 @@ from typing import Any
 from network_processes import Ears, Wrong
 from octopia.addresses import Address
 from octopia.client.attempts import busy_s
-from octopia.content import Publication, parse_filter
+from octopia.content import Publication, Value, parse_filter
 from octopia.errors import PeerError
 from octopia.link import Session
-from octopia.overlay.files import Overlay
 from octopia.protocol import Frame, Opening, Role, WireItem
 from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, PublishRequest, SubscribeRequest
-from octopia.runtime.process import run_brokers
 from octopia.transport import Connection
 from octopia.transport.settings import CLIENT_LINK
 from octopia.wire import prepare
@@ -39,7 +36,14 @@ _incarnations = itertools.count(time.time_ns())
 
 def publication(number: int) -> Publication:
     """Return a publication with 7 attributes; the payload starts with its number."""
-    bar = {"symbol": "IBM", "open": 15.07, "high": 15.12, "low": 14.63, "price": 14.75, "volume": 8_407_500}
+    bar: dict[str, Value] = {
+        "symbol": "IBM",
+        "open": 15.07,
+        "high": 15.12,
+        "low": 14.63,
+        "price": 14.75,
+        "volume": 8_407_500,
+    }
     made = Publication(bar | {"x": number % CHOICES}, number.to_bytes(NUMBER_BYTES) + bytes(12))
     prepare(made)
     return made
@@ -57,6 +61,7 @@ class End:
         self.on_messages = on_messages
         self.on_room: Callable[[], None] = lambda: None
         self.confirmed = 0
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._greeted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self.news = asyncio.Event()
 
@@ -78,7 +83,7 @@ class End:
         assert self.session is not None
         wanted = self.confirmed + len(requests)
         for each in requests:
-            self.session.send(each, _now_ms())
+            self.session.send(each, now_ms())
         self.flush()
         while self.confirmed < wanted:
             self.news.clear()
@@ -87,10 +92,10 @@ class End:
     def flush(self) -> None:
         """Write the items of the session."""
         if self.session is not None:
-            self.connection.send(self.session.drain(_now_ms()))
+            self.connection.send(self.session.drain(now_ms()))
 
     def _tick(self) -> None:
-        if self.session is not None and self.session.wake(_now_ms()):
+        if self.session is not None and self.session.wake(now_ms()):
             self.flush()
         asyncio.get_running_loop().call_later(1.0, self._tick)
 
@@ -100,17 +105,27 @@ class End:
             if self.session is None:
                 self._greeted.set_result(0.0)
             else:
-                self.session.connected(_now_ms())
+                self.session.connected(now_ms())
         elif self.session is None:
             self.on_messages([item.message for item in items])  # type: ignore[union-attr]
         else:
-            outcome = self.session.receive(items, _now_ms())  # type: ignore[arg-type]
+            outcome = self.session.receive(items, now_ms())  # type: ignore[arg-type]
             if outcome.came_up:
                 self._greeted.set_result(0.0)
             self._take(outcome.messages)
             self.on_room()
         if self.session is not None:
-            connection.send(self.session.drain(_now_ms()))
+            connection.send(self.session.drain(now_ms()))
+            due_ms = self.session.acknowledges_by_ms
+            if due_ms is not None and self._ack_timer is None:
+                loop = asyncio.get_running_loop()
+                self._ack_timer = loop.call_later((due_ms - now_ms()) / 1000.0, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._ack_timer = None
+        if self.session is not None:
+            self.session.acknowledge()
+            self.flush()
 
     def _take(self, messages: list[Any]) -> None:
         others = [each for each in messages if type(each) is not Deliver]
@@ -137,7 +152,7 @@ class End:
             self._greeted.set_exception(problem)
 
 
-def _now_ms() -> float:
+def now_ms() -> float:
     return time.monotonic() * 1000.0
 
 
@@ -162,11 +177,16 @@ async def run_publisher(pipe: Pipe, address: Address, has_session: bool) -> None
 async def _publish_slowly(end: End, first: int, publications: list[Publication], rate: float) -> None:
     begin = time.monotonic()
     for number, each in enumerate(publications):
-        wait_s = begin + number / rate - time.monotonic()
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
-        _send(end, PublishRequest(first + number, each, _now_ms()))
+        await pause_until(begin + number / rate)
+        _send(end, PublishRequest(first + number, each, now_ms()))
         end.flush()
+
+
+async def pause_until(deadline_s: float) -> None:
+    """Let the event loop read and write, then sleep: timers of event loops are too coarse for 1,000 per second."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    time.sleep(max(0.0, deadline_s - time.monotonic()))
 
 
 async def _publish_fast(end: End, first: int, publications: list[Publication]) -> None:
@@ -179,7 +199,7 @@ async def _publish_fast(end: End, first: int, publications: list[Publication]) -
             if each is None:
                 done.set()
                 break
-            _send(end, PublishRequest(number, each, _now_ms()))
+            _send(end, PublishRequest(number, each, now_ms()))
             written += each.size
         end.flush()
         if session is None and not done.is_set() and end.connection.is_writable:
@@ -193,14 +213,14 @@ async def _publish_fast(end: End, first: int, publications: list[Publication]) -
 
 def _send(end: End, request: PublishRequest) -> None:
     if end.session is not None:
-        end.session.send(request, _now_ms())
+        end.session.send(request, now_ms())
     else:
         end.connection.send([Frame(request.sequence, request)])
 
 
 async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str]], has_session: bool) -> None:
     """Receive on command: when everything expected has arrived, report the times, and check for duplicates."""
-    ears, got = Ears(pipe), Received()
+    got = Received()
     ends = []
     for number, filters in enumerate(interests):
         end = End(f"S{number}", got.taker(number), has_session=has_session)
@@ -208,13 +228,19 @@ async def run_subscribers(pipe: Pipe, address: Address, interests: list[list[str
         if has_session:
             await end.request(*(SubscribeRequest(handle, parse_filter(each)) for handle, each in enumerate(filters)))
         ends.append(end)
+    await obey(pipe, got)
+
+
+async def obey(pipe: Pipe, got: Received) -> None:
+    """Tell the parent what subscribers received, on command."""
+    ears = Ears(pipe)
     pipe.send("ready")
     while True:
-        expected, times = await ears.next()
-        got.expect(expected, times=times)
+        expected, has_details = await ears.next()
+        got.expect(expected, has_details=has_details)
         pipe.send("prepared")
         await got.all_came.wait()
-        pipe.send((got.last_s, got.delays_ms))
+        pipe.send((got.last_s, got.delays_ms, got.hops))
         await ears.next()  # duplicates have arrived by then
         pipe.send(got.numbers)
 
@@ -227,50 +253,37 @@ class Received:
         self.numbers: dict[int, list[int]] = {}
         self.delays_ms: list[float] = []
         self.last_s = 0.0
+        self.hops = 0
         self._missing = 0
-        self._times = False
+        self.has_details = False
 
-    def expect(self, count: int, *, times: bool) -> None:
-        """Start again, and wait for ``count`` publications."""
+    def expect(self, count: int, *, has_details: bool) -> None:
+        """Start again, and wait for ``count`` publications; details are delays and hops."""
         self.all_came.clear()
         for numbers in self.numbers.values():
             numbers.clear()
-        self.delays_ms = []
+        self.delays_ms, self.hops = [], 0
         self._missing = count
-        self._times = times
+        self.has_details = has_details
+
+    def note(self, mine: list[int], numbers: list[int], published_ms: list[float]) -> None:
+        """Note publications that one subscriber received together."""
+        at_ms = now_ms()
+        self.delays_ms += [at_ms - each for each in published_ms]
+        mine.extend(numbers)
+        self._missing -= len(numbers)
+        if self._missing <= 0 < self._missing + len(numbers):
+            self.last_s = at_ms / 1000.0
+            self.all_came.set()
 
     def taker(self, subscriber: int) -> Callable[[list[Any]], None]:
         """Return the handler of messages of one subscriber."""
         mine = self.numbers[subscriber] = []
 
         def take(messages: list[Any]) -> None:
-            if self._times:
-                now_ms = _now_ms()
-                self.delays_ms += [now_ms - each.published_ms for each in messages]
-            mine.extend([int.from_bytes(each.publication.payload[:NUMBER_BYTES]) for each in messages])
-            self._missing -= len(messages)
-            if self._missing <= 0 < self._missing + len(messages):
-                self.last_s = time.monotonic()
-                self.all_came.set()
+            if self.has_details:
+                self.hops += sum(getattr(each, "hop", 0) for each in messages)
+            numbers = [int.from_bytes(each.publication.payload[:NUMBER_BYTES]) for each in messages]
+            self.note(mine, numbers, [each.published_ms for each in messages] if self.has_details else [])
 
         return take
-
-
-# Brokers under a profiler.
-
-
-async def run_profiled(pipe: Pipe, overlay: Overlay) -> None:
-    """Run all brokers; profile them between two commands."""
-    ears, profile = Ears(pipe), cProfile.Profile(time.process_time)
-    brokers = asyncio.create_task(run_brokers(overlay, list(overlay.scot.brokers)))
-    pipe.send("ready")
-    await ears.next()
-    begin = time.process_time()
-    profile.enable()
-    pipe.send("profiling")
-    await ears.next()
-    profile.disable()
-    took = time.process_time() - begin
-    profile.create_stats()
-    pipe.send((profile.stats, took))  # type: ignore[attr-defined]
-    await brokers

@@ -1,4 +1,4 @@
-"""Child processes of benchmarks/network.py, and the bare relay, which is one of them.
+"""Processes of benchmarks/network.py, and the bare relay, which is one of them.
 
 A relay reads, decodes, encodes and writes frames. It stops reading while it cannot write.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import select
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Sequence
 from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Any
 
 from octopia.addresses import Address
@@ -57,7 +62,7 @@ class Child:
     def end(self) -> None:
         """Stop the process."""
         self._pipe.close()
-        self._process.terminate()
+        self._process.kill()
         self._process.join()
 
 
@@ -65,6 +70,46 @@ def _run(main: Callable[..., Coroutine[Any, Any, None]], pipe: Pipe, *arguments:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     run_loop(main(pipe, *arguments))
+
+
+class Program:
+    """A process in the middle that runs the code of a source tree, which may be another one than this process runs."""
+
+    def __init__(self, name: str, source: Path, *arguments: str):
+        self.name = name
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        command = [sys.executable, str(Path(__file__).with_name("network_middle.py")), *arguments]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def hear(self) -> str:
+        """Wait until the process is ready."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+            raise Wrong(f"expected the {self.name} to be ready within {PATIENCE_S:g} s, got nothing")
+        said = self._process.stdout.readline()
+        if not said:
+            raise Wrong(f"the {self.name} has died")
+        return said
+
+    def end(self) -> None:
+        """Stop the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def end_all(processes: Sequence[Child | Program]) -> None:
+    """Stop processes at the same time, so that none reports the end of another."""
+    for each in processes:
+        os.kill(each.pid, signal.SIGKILL)
+    for each in processes:
+        each.end()
 
 
 class Ears:
@@ -158,7 +203,7 @@ class RelayConnection(asyncio.Protocol):
         self._relay.set_reading(reads=True)
 
 
-async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share: int) -> None:
+async def start_relay(address: Address, onward: Address | None, share: int) -> asyncio.Server:
     """Listen, and forward to connected receivers, or to the next relay."""
     loop, relay = asyncio.get_running_loop(), Relay(share)
     server = await loop.create_server(lambda: RelayConnection(relay), address.host, address.port)
@@ -166,6 +211,12 @@ async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share:
         _, connection = await loop.create_connection(lambda: _Onward(relay), onward.host, onward.port)
         connection.write([Opening(Role.CLIENT, "P")])
         relay.outputs.append(connection)
+    return server
+
+
+async def run_relay(pipe: Pipe, address: Address, onward: Address | None, share: int) -> None:
+    """Run a relay in a child process."""
+    server = await start_relay(address, onward, share)
     pipe.send("ready")
     await server.serve_forever()
 

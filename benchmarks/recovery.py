@@ -22,7 +22,6 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +40,7 @@ from octopia.protocol.messages import AdvertiseRequest, Confirmed, Deliver, Mess
 from octopia.runtime.server import BrokerServer
 from octopia.transport.connection import READ_BYTES, Connection
 from octopia.wire import Limits, Reader, encode
+from tables import print_json, print_rows
 
 INNER, LEFT, RIGHT, PUBLISHING = (BrokerId("b", 0), BrokerId("a", 0), BrokerId("c", 0), BrokerId("b", 1))
 REQUESTS_PER_READ = 200
@@ -409,17 +409,6 @@ SCENARIOS = {
 }
 
 
-def show(row: dict[str, Any]) -> str:
-    """Return a row as a line of text."""
-    return (
-        f"{row['scenario']:<13} {row['subscriptions']:8,} subscriptions {row['wall_s']:7.2f} s, "
-        f"CPU {row['cpu_s']:6.2f} s   longest input: "
-        f"b.0 {row['inner_wall_ms']:5.0f} ms, CPU {row['inner_cpu_ms']:5.0f} ms; "
-        f"others {row['others_wall_ms']:5.0f} ms, CPU {row['others_cpu_ms']:5.0f} ms   "
-        f"collector {row['collector_ms']:5.0f} ms"
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -427,10 +416,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scenarios", nargs="+", choices=[*SCENARIOS], default=[*SCENARIOS], help="(default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
+    rows = []
     for scenario in options.scenarios:
         for size in options.sizes:
-            row = SCENARIOS[scenario](size)
-            print(json.dumps(row) if options.json else show(row), flush=True)
+            rows.append(SCENARIOS[scenario](size))
+            if options.json:
+                print_json(rows[-1])
+    if not options.json:
+        print_rows("time until all is as before, and the longest input of b.0 (inner) and of others", rows)
 
 
 if __name__ == "__main__":

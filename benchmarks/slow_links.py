@@ -28,9 +28,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rich.console import Console
-from rich.table import Table
-
 from bursts import ONE_SERVER, Burst, scenario_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "live"))
@@ -44,6 +41,7 @@ from octopia.overlay import LinkShape
 from octopia.scenario import LinkChange
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
+from tables import print_rows
 
 SIMULATED_PER_SECOND = 200.0
 PER_SECOND = 100.0
@@ -214,15 +212,14 @@ def measure(place: Place, case: Case, algorithm: Algorithm, seconds: float, seed
     return play(place, case, algorithm, seconds)
 
 
-def table_of(title: str, found: dict[str, Figures]) -> Table:
-    """Return a table of figures, with the ratio of p99 to that of dynamic routing."""
-    table = Table("algorithm", "mean, ms", "p99, ms", "max, ms", "p99 : dynamic's", "deliveries", title=title)
+def rows_of(found: dict[str, Figures]) -> list[dict[str, Any]]:
+    """Return the rows of figures, with the ratio of p99 to that of dynamic routing."""
     dynamic = found.get(Algorithm.DYNAMIC)
+    rows = []
     for name, figures in found.items():
-        ratio = f"{figures.p99_ms / dynamic.p99_ms:.4f}" if dynamic else ""
-        delays = [f"{each:,.1f}" for each in (figures.mean_ms, figures.p99_ms, figures.max_ms)]
-        table.add_row(name, *delays, ratio, f"{figures.deliveries:,}")
-    return table
+        row: dict[str, Any] = {"algorithm": name, **dataclasses.asdict(figures)}
+        rows.append(row | ({"p99_to_dynamic": figures.p99_ms / dynamic.p99_ms} if dynamic else {}))
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -234,10 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="the time of publishing (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="runs in the simulator (default: %(default)s)")
     wanted = parser.parse_args(arguments)
-    screen = Console()
     for place in map(Place, wanted.places.split(",")):
         if place is Place.NAMESPACES and why_not():
-            screen.print(f"skipping the slow links between namespaces: {why_not()}")
+            print(f"skipping the slow links between namespaces: {why_not()}")
             continue
         # The rival is compared in virtual time only.
         algorithms = [Algorithm(each) for each in wanted.algorithms.split(",")]
@@ -247,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for case in map(CASES.__getitem__, wanted.cases.split(",")):
             found = {str(each): measure(place, case, each, wanted.seconds, wanted.seeds) for each in algorithms}
             found[f"{algorithms[-1]}, nothing slow"] = reference
-            screen.print(table_of(f"{place}: {case.name} at a third of the offered rate", found))
+            print_rows(f"{place}: {case.name} at a third of the offered rate", rows_of(found))
 
 
 if __name__ == "__main__":

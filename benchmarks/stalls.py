@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +29,7 @@ from octopia.ids import ClientId
 from octopia.protocol.messages import AdvertiseRequest, PublishRequest, SubscribeRequest, UnsubscribeRequest
 from octopia.runtime.process import exclude_from_collection
 from recovery import INNER, LEFT, PUBLISHING, RIGHT, Bench, interest
+from tables import print_json, print_rows, verdict
 
 LIMIT_MS = 100.0
 CHANGED = 1_000
@@ -132,16 +132,6 @@ def measure(scenario: str, subscriptions: int) -> dict[str, Any]:
     }
 
 
-def show(row: dict[str, Any]) -> str:
-    """Return a row as a line of text."""
-    return (
-        f"{row['scenario']:<15} {row['entries']:8,} entries   "
-        f"longest input {row['input_wall_ms']:5.0f} ms, CPU {row['input_cpu_ms']:4.0f} ms   "
-        f"longest collection {row['collector_wall_ms']:5.0f} ms, CPU {row['collector_cpu_ms']:4.0f} ms   "
-        f"in all CPU {row['cpu_s']:6.2f} s"
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -154,13 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         for scenario in options.scenarios:
             rows.append(measure(scenario, options.size))
-            print(json.dumps(rows[-1]) if options.json else show(rows[-1]), flush=True)
+            if options.json:
+                print_json(rows[-1])
     finally:
         gc.unfreeze()
     longest_ms = max(max(row["input_cpu_ms"], row["collector_cpu_ms"]) for row in rows)
     if not options.json:
-        verdict = "within" if longest_ms <= LIMIT_MS else "BEYOND"
-        print(f"the longest of all took {longest_ms:.0f} ms of CPU time, {verdict} the limit of {LIMIT_MS:.0f} ms")
+        print_rows("the longest input, and the longest pause of the garbage collector", rows)
+        limit = f"the limit of {LIMIT_MS:.0f} ms is {verdict(longest_ms, LIMIT_MS)}"
+        print(f"the longest of all took {longest_ms:.0f} ms of CPU time; {limit}")
 
 
 if __name__ == "__main__":

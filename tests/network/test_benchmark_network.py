@@ -5,46 +5,54 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-PARTS = ("network", "network_algorithms", "network_lines", "network_load", "network_processes")
-TINY = ["--publications", "100", "--rounds", "1", "--seconds", "0.1", "--overlay", "paper:fig7", "--json"]
+from octopia.matching import IS_COMPILED
+from support import load_benchmark
+
+FIGURES = ["hop", "inner", "fan", "ranges", "sparse", "delay", "traces", "plain", "algorithms", "overlay", "packages"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the clocks of processes as Linux has them")
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for part in PARTS:
-        monkeypatch.delitem(sys.modules, part, raising=False)
-    return importlib.import_module("network")
+    return load_benchmark("network", monkeypatch)
 
 
 def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]):
-    benchmark.main(TINY)
-    found = json.loads(capsys.readouterr().out)
-    for figure in ("hop", "chain", "fan"):
-        assert min(found[figure]["broker_us"], found[figure]["relay_us"]) > 0
-    assert found["delay"]["publications"] == 20
-    assert found["overlay"]["brokers"] == 12
-    assert found["overlay"]["mb"] > 0
-    assert sum(found["shares"].values()) == pytest.approx(1.0, abs=0.01)
-    check_algorithms({figure: values for figure, values in found.items() if figure.startswith("algorithms")})
+    benchmark.main(["--quick", "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["conditions"]["compiled_modules"].startswith("0 of") != IS_COMPILED
+    found = printed["figures"]
+    assert list(found) == [each for each in FIGURES if IS_COMPILED or each != "plain"]
+    for figure in ("hop", "inner", "fan", "ranges", "sparse"):
+        lines = {row["line"].partition(",")[0] for row in found[figure]}
+        assert lines == {"broker", "relay", *(["plain relay"] if IS_COMPILED else [])}
+    for figure in FIGURES[:5] + FIGURES[6:9]:
+        assert all(row["cpu_us"] >= row["best_us"] > 0 for row in found.get(figure, []))
+    assert all(row["publications"] == 200 and row["p99_us"] >= row["p50_us"] > 0 for row in found["delay"])
+    assert [row["trace"] for row in found["traces"]] == ["off", "deliveries", "hops", "all"] * 2
+    assert [row["brokers"] for row in found["overlay"]] == [12, 12]
+    assert sum(row["share"] for row in found["packages"]) == pytest.approx(1.0, abs=0.01)
+    check_algorithms(found["algorithms"])
 
 
-def check_algorithms(found: dict[str, dict[str, float]]) -> None:
-    for values in found.values():
-        assert all(values[f"{algorithm}_us"] > 0 for algorithm in ("static", "dynamic", "adaptive"))
-        assert values["adaptive_ratio"] > 0
-    for course in ("below_capacity", "full_batches", "saturated"):
-        values = found[f"algorithms_chain_{course}"]
-        assert values["adaptive_us"] > values["inner_adaptive_us"] > 0
-    assert found["algorithms_chain_saturated"]["static_rerouted"] == 0
+def check_algorithms(rows: list[dict[str, Any]]) -> None:
+    loads = ["one hop", "below capacity", "full batches", "slow link"]
+    assert [row["load"] for row in rows] == [load for load in loads for _ in range(3)]
+    assert [row["algorithm"] for row in rows] == ["static", "dynamic", "adaptive"] * len(loads)
+    assert not any(row["rerouted"] for row in rows if row["algorithm"] == "static")
+    assert all(row["cpu_us"] > row["inner_cpu_us"] > 0 for row in rows if row["load"] != "one hop")
+
+
+def test_aims_are_judged(benchmark: ModuleType):
+    row = benchmark.with_aim({"cpu_us": 2.5}, 2.0)
+    assert row == {"cpu_us": 2.5, "aim": 2.0, "verdict": "missed"}
+    assert benchmark.with_aim({"cpu_us": 2.0}, 2.0)["verdict"] == "met"
 
 
 @pytest.mark.parametrize(
@@ -53,3 +61,18 @@ def check_algorithms(found: dict[str, dict[str, float]]) -> None:
 def test_it_fails_loudly_unless_everything_came_once(benchmark: ModuleType, got: list[int], what: str):
     with pytest.raises(benchmark.Wrong, match=what):
         importlib.import_module("network_lines").check({0: got}, {0: [1, 2, 3]})
+
+
+def test_tables_show_every_column_and_about_three_digits(benchmark: ModuleType):
+    tables = importlib.import_module("tables")
+    rows = [{"line": "relay", "cpu_us": 1.234}, {"line": "broker", "cpu_us": 123.4, "to_relay": 99.99, "n": 12345}]
+    assert tables.table_lines(rows) == [
+        "         cpu     to",
+        "line      us  relay       n",
+        "------  ----  -----  ------",
+        "relay   1.23",
+        "broker   123  100.0  12,345",
+    ]
+    assert [tables.shown(each) for each in (0.0, 0.00307, 0.5, None, "x")] == ["0", "0.00307", "0.5", "", "x"]
+    assert tables.columns_of([{"a": 1, "d": 1}, {"a": 1, "b": 1, "c": 1}]) == ["a", "b", "c", "d"]
+    assert tables.rounded({"a": [1.23456, 2, "x"]}) == {"a": [1.235, 2, "x"]}

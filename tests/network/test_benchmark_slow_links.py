@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +10,11 @@ from namespaces import why_not
 
 from support import load_benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ALGORITHMS = ("static", "dynamic", "tid-static", "adaptive")
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCHMARKS)])
     return load_benchmark("slow_links", monkeypatch)
 
 

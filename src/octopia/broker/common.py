@@ -264,19 +264,26 @@ class CommonState:
             self.for_clients.append(Told(client, reply))
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
-        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""
+        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id.
+
+        Clients with equal handles share one tuple, so that they can share a delivery, too.
+        """
         found = [self.subscribers[each] for each in subscriptions]
-        if len(found) == 1:
-            return ((found[0].client, (found[0].handle,)),)
-        plan = {each.client: (each.handle,) for each in found}
-        if len(plan) < len(found):
-            # This broker has minted the ids, so their numbers give the order.
-            handles: dict[ClientId, list[int]] = {client: [] for client in plan}
-            for subscription in sorted(subscriptions, key=_number_of):
-                subscriber = self.subscribers[subscription]
-                handles[subscriber.client].append(subscriber.handle)
-            return tuple(sorted(((client, tuple(each)) for client, each in handles.items()), key=_client_of))
-        return tuple(sorted(plan.items(), key=_client_of))
+        handles: dict[ClientId, tuple[int, ...]] = {each.client: (each.handle,) for each in found}
+        if len(handles) < len(found):
+            handles = self._handles_of(subscriptions)
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+        plan = [(client, shared.setdefault(each, each)) for client, each in handles.items()]
+        plan.sort(key=_client_of)
+        return tuple(plan)
+
+    def _handles_of(self, subscriptions: Sequence[SubscriptionId]) -> dict[ClientId, tuple[int, ...]]:
+        """Return the handles of each client; this broker has minted the ids, so their numbers give the order."""
+        handles: dict[ClientId, tuple[int, ...]] = {}
+        for subscription in sorted(subscriptions, key=_number_of):
+            subscriber = self.subscribers[subscription]
+            handles[subscriber.client] = (*handles.get(subscriber.client, ()), subscriber.handle)
+        return handles
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""

@@ -18,9 +18,11 @@ cdef class Sender:
 
     @cython.locals(frame=Frame, data=Data)
     cpdef send(self, message, list outbox)
+    @cython.locals(frame=Frame, data=Data, size_bytes="long long")
+    cpdef send_all(self, list messages, list outbox)
     cpdef count(self, traffic_class, long long size_bytes)
     cpdef note_credit(self, traffic_class)
-    @cython.locals(frame=Frame, publications="long long", size_bytes="long long")
+    @cython.locals(frame=Frame, data=Data, publications="long long", size_bytes="long long")
     cpdef long long acknowledge(self, unsigned long long accepted) except *
 
 

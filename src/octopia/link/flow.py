@@ -59,6 +59,23 @@ class Sender:
             if message.traffic_class != _CONTROL:
                 self.count(message.traffic_class, message.size_bytes)
 
+    def send_all(self, messages: list[Any], outbox: list[Any]) -> None:
+        """Send messages that need no credit."""
+        keep, size_bytes = self.kept.append, 0
+        for message in messages:
+            frame = Frame.__new__(Frame)
+            frame.sequence = self.next_sequence
+            frame.message = message
+            self.next_sequence += 1
+            keep(frame)
+            outbox.append(frame)
+            if isinstance(message, Data):
+                data = message
+                size_bytes += data.size_bytes
+            else:
+                size_bytes += message.size_bytes
+        self.kept_bytes += size_bytes
+
     def count(self, traffic_class: int, size_bytes: int) -> None:
         """Count sent bytes of a class."""
         self.sent_bytes[traffic_class] = self.sent_bytes.get(traffic_class, 0) + size_bytes
@@ -81,12 +98,17 @@ class Sender:
     def acknowledge(self, accepted: int) -> int:
         """Forget the frames up to a number, and return how many of them carried a publication."""
         kept, publications = self.kept, 0
-        while kept:
-            frame = kept[0]
-            if frame.sequence > accepted:
-                break
-            kept.popleft()
-            size_bytes = frame.message.size_bytes
+        if not kept or accepted < kept[0].sequence:
+            return 0
+        remove = kept.popleft
+        for _ in range(min(len(kept), accepted - kept[0].sequence + 1)):
+            frame = remove()
+            message = frame.message
+            if isinstance(message, Data):
+                data = message
+                size_bytes = data.size_bytes
+            else:
+                size_bytes = message.size_bytes
             self.kept_bytes -= size_bytes
             publications += size_bytes > 0
         return publications

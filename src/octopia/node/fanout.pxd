@@ -6,6 +6,6 @@ from octopia.node.mailbox cimport Mailbox
 from octopia.protocol.transit cimport Deliver, Publish, delivery_of
 
 
-@cython.locals(cut_off=dict, size_bytes="long long", handles=tuple, plan=tuple, delivery=Deliver, mailbox=Mailbox,
-               link=ClientLink)
+@cython.locals(cut_off=dict, size_bytes="long long", handles=tuple, routes=dict, route=list,
+               delivery=Deliver, mailbox=Mailbox, link=ClientLink)
 cpdef fan_out(entries, dict clients, long long limit, long long limit_bytes, dict reached)

@@ -12,8 +12,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from octopia.broker import Delivered, ForClients
+from octopia.broker.interface import DeliveryPlan
 from octopia.ids import ClientId, Peer
 from octopia.node.links import ClientLink
+from octopia.node.mailbox import Mailbox
 from octopia.protocol import Overflow
 from octopia.protocol.transit import Deliver, Publish, delivery_of
 
@@ -39,6 +41,7 @@ def fan_out(
     """
     losses = Losses()
     cut_off = losses.cut_off
+    routes: dict[int, list[tuple[ClientLink, Mailbox, tuple[int, ...]]]] = {}
     for entry in entries:
         if not isinstance(entry, Delivered):
             link = clients.get(entry.client)
@@ -47,25 +50,39 @@ def fan_out(
                 reached[entry.client] = None
             continue
         copy, size_bytes = entry.copy, entry.copy.size_bytes
-        for client, handles in entry.plan:
-            link = clients.get(client)
-            if link is None:
-                continue
-            if type(copy) is Publish:
+        # Publications with the same recipients have the same plan, which lives as long as its entry.
+        route = routes.get(id(entry.plan))
+        if route is None:
+            route = routes[id(entry.plan)] = _route(entry.plan, clients, reached)
+        delivery = None
+        for link, mailbox, handles in route:
+            if delivery is not None and delivery.handles is handles:
+                delivery.is_shared = True
+            elif type(copy) is Publish:
                 delivery = delivery_of(copy, handles)
             else:
                 delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
-            mailbox = link.mailbox
-            if mailbox.has_room(limit, limit_bytes) and not (cut_off and client in cut_off):
+            if mailbox.has_room(limit, limit_bytes) and not (cut_off and link.peer in cut_off):
                 mailbox.put(delivery, size_bytes)
             elif link.overflow is Overflow.DROP_OLDEST:
                 _drop_oldest(link, limit, limit_bytes, losses)
                 mailbox.put(delivery, size_bytes)
             else:
                 _drop_all(link, delivery, losses)
-                continue
-            reached[client] = None
     return losses
+
+
+def _route(
+    plan: DeliveryPlan, clients: dict[ClientId, ClientLink], reached: dict[Peer, None]
+) -> list[tuple[ClientLink, Mailbox, tuple[int, ...]]]:
+    """Return the links of a plan's recipients, which are reached now, with their mailboxes and handles."""
+    route = []
+    for client, handles in plan:
+        link = clients.get(client)
+        if link is not None:
+            route.append((link, link.mailbox, handles))
+            reached[client] = None
+    return route
 
 
 def _drop_oldest(link: ClientLink, limit: int, limit_bytes: int, losses: Losses) -> None:

@@ -33,8 +33,7 @@ def pour(queue: OutputQueue, sender: Sender, outbox: list[Any], now_ms: float, m
 
 def pour_replies(replies: list[Any], sender: Sender, outbox: list[Any]) -> None:
     """Move the replies to a client into its session; they need no credit."""
-    for reply in replies:
-        sender.send(reply, outbox)
+    sender.send_all(replies, outbox)
 
 
 def take_all(queue: OutputQueue, taken: list[Any], now_ms: float) -> int:

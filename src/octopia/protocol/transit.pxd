@@ -52,7 +52,9 @@ cdef class PublishRequest(Data):
 @cython.final
 @cython.no_gc
 cdef class Deliver(Numbered):
+    cdef public bytes encoded
     cdef readonly tuple handles
+    cdef public bint is_shared
 
 
 @cython.locals(copy=Publish)

@@ -183,12 +183,16 @@ class Deliver(Numbered):
     """A publication for a client, naming all of its matching subscriptions by handle.
 
     Clients grant no credit: the queue of a slow one is bounded. So this is data that travels in the control class.
+
+    Clients with the same handles may share a delivery. It then keeps its ``encoded`` frame, once there is one.
     """
 
-    __slots__ = ("handles",)
+    __slots__ = ("encoded", "handles", "is_shared")
     __match_args__ = ("id", "publication", "handles", "hop", "published_ms")
 
+    encoded: bytes
     handles: tuple[int, ...]
+    is_shared: bool
 
     def __init__(
         self,
@@ -200,7 +204,9 @@ class Deliver(Numbered):
     ):
         self.take_name(id.host_broker, id.incarnation, id.number)
         self.publication = publication
+        self.encoded = b""
         self.handles = handles
+        self.is_shared = False
         self.hop = hop
         self.published_ms = published_ms
         self.traffic_class = _CONTROL
@@ -224,7 +230,9 @@ def delivery_of(copy: Publish, handles: tuple[int, ...]) -> Deliver:
     """Return the delivery of a copy to the subscriptions with these handles."""
     delivery = Deliver.__new__(Deliver)
     _carry_on(delivery, copy)
+    delivery.encoded = b""
     delivery.handles = handles
+    delivery.is_shared = False
     delivery.traffic_class = _CONTROL
     return delivery
 

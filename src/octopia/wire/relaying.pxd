@@ -56,11 +56,14 @@ cpdef bytearray write(list items, encode)
 @cython.locals(frame=Frame, publish=Publish, delivery=Deliver, request=PublishRequest, encoded=bytes)
 cdef long long _prepare(item, list parts, encode) except -1
 
+@cython.locals(parts=list, buffer=bytearray, start="unsigned char*")
+cdef int _encode_shared(Deliver delivery) except -1
+
 cdef long long _prepare_numbered(Numbered message, bytes extra, list parts) except -1
 
 cdef long long _length_of_content(Publication publication) except -1
 
-@cython.locals(frame=Frame, publish=Publish, request=PublishRequest)
+@cython.locals(frame=Frame, publish=Publish, delivery=Deliver, request=PublishRequest)
 cdef long long _put_frame(unsigned char* start, long long at, item, bytes part) except -1
 
 @cython.locals(region=bytes, extra_at="long long")

@@ -139,6 +139,8 @@ def _deliver(data: bytes, at: int, extra_at: int, attributes_at: int) -> Deliver
     if start[at + 5] or words.u16(start, at + 6) != _CONTROL or words.u64(start, at + 16):
         return None
     message = Deliver.__new__(Deliver)
+    message.encoded = b""
+    message.is_shared = False
     try:
         message.handles = handles_of(data[extra_at:attributes_at])
     except REFUSALS:
@@ -222,6 +224,11 @@ def _prepare(item: Any, parts: list[bytes], encode: Callable[[Any], bytes]) -> i
             return _prepare_numbered(publish, b"" if publish.detour is None else encoded_detour(publish.detour), parts)
         if type(message) is Deliver:
             delivery = message
+            if delivery.is_shared:
+                if not delivery.encoded:
+                    _encode_shared(delivery)
+                parts.append(delivery.encoded)
+                return len(delivery.encoded)
             return _prepare_numbered(delivery, encoded_handles(delivery.handles), parts)
         if type(message) is PublishRequest:
             request = message
@@ -230,6 +237,16 @@ def _prepare(item: Any, parts: list[bytes], encode: Callable[[Any], bytes]) -> i
     encoded = encode(item)
     parts.append(encoded)
     return len(encoded)
+
+
+def _encode_shared(delivery: Deliver) -> None:
+    """Keep the frame of a delivery with the number 0; every client gets it with its own."""
+    parts: list[bytes] = []
+    buffer = bytearray(_prepare_numbered(delivery, encoded_handles(delivery.handles), parts))
+    start = buffer
+    start[4] = _DELIVER
+    _put_numbered(start, 0, 0, delivery, parts[0])
+    delivery.encoded = bytes(buffer)
 
 
 def _prepare_numbered(message: Numbered, extra: bytes, parts: list[bytes]) -> int:
@@ -257,8 +274,13 @@ def _put_frame(start: bytearray, at: int, item: Any, part: bytes) -> int:
             words.put_u64(start, at + 16, publish.bits)
             return _put_numbered(start, at, frame.sequence, publish, part)
         if type(message) is Deliver:
+            delivery = message
+            if delivery.is_shared:
+                words.put(start, at, part, len(part))
+                words.put_u64(start, at + 8, frame.sequence)
+                return at + len(part)
             start[at + 4] = _DELIVER
-            return _put_numbered(start, at, frame.sequence, message, part)
+            return _put_numbered(start, at, frame.sequence, delivery, part)
         if type(message) is PublishRequest:
             request = message
             start[at + 4] = _PUBLISH_REQUEST
