@@ -201,11 +201,6 @@ class CommonState:
                 break
         return batch
 
-    def drain_facts(self) -> list[Fact | Routed]:
-        """Remove and return the facts since the last call."""
-        facts, self.facts = self.facts, []
-        return facts
-
     # Long work.
 
     def put_off(self, task: Task, peer: Peer, entries: Iterable[SubscriptionId | AdvertisementId]) -> None:

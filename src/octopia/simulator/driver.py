@@ -227,10 +227,13 @@ class Driver:
                 if link.is_paced:
                     self.links.serve(place.id, peer)
                 continue
+            wire = self.clients.get(peer.name)
+            if wire is None or wire.target != peer:
+                continue  # It has left.
             departures = departures or Departures(place.id)
             if items:
-                self._send_to_client(peer, items, 0, departures)  # type: ignore[arg-type]
-            self._serve_client(place.node, peer, departures)
+                self._send_to_client(wire, items, 0, departures)  # type: ignore[arg-type]
+            self._serve_client(place.node, wire, departures)
         if departures is not None:
             self._enter_departures(departures)
         for close in ready.closes:
@@ -268,37 +271,32 @@ class Driver:
             arrival_ns = self.agenda.now_ns + self.client_delay_ns
             self.agenda.enter(arrival_ns, _ARRIVAL, self._reach_clients, (source, arrivals))
 
-    def _serve_client(self, node: Node, client: ClientId, departures: Departures) -> None:
-        """Let the next delivery occupy the wire to a client, if it is free."""
-        wire = self.clients.get(client.name)
-        if wire is None or wire.target != client or self.agenda.now_ns < wire.free_at_ns:
+    def _serve_client(self, node: Node, wire: Wire, departures: Departures) -> None:
+        """Let the next delivery occupy the wire to a client, if it is slow and free."""
+        now_ns = self.agenda.now_ns
+        if now_ns < wire.free_at_ns or not wire.is_slow(self.profile):
             return
-        if not wire.is_slow(self.profile):
-            return
-        message = node.begin(client, self.agenda.now_ms)
+        message = node.begin(wire.target, self.agenda.now_ms)
         if message is not None:
             occupied_ns = occupation_ns(wire, self.profile, message)
-            wire.free_at_ns = self.agenda.now_ns + occupied_ns
-            self._send_to_client(client, [message], occupied_ns, departures)
+            wire.free_at_ns = now_ns + occupied_ns
+            self._send_to_client(wire, [message], occupied_ns, departures)
             departures.wires.setdefault(wire.free_at_ns, []).append(wire)
 
-    def _on_free(self, wires: Sequence[Wire]) -> None:
+    def _on_free(self, wires: list[Wire]) -> None:
         """Let wires to clients of one broker, all of which are free now, take the next delivery."""
         departures = Departures(wires[0].source)
         node = self.places[wires[0].source].node
         for wire in wires:
             # If the client has left, another of its name has a wire of its own.
             if isinstance(wire.target, ClientId) and self.clients.get(wire.target.name) is wire:
-                self._serve_client(node, wire.target, departures)
+                self._serve_client(node, wire, departures)
         self._enter_departures(departures)
 
-    def _send_to_client(
-        self, client: ClientId, batch: Sequence[Message], occupied_ns: int, departures: Departures
-    ) -> None:
-        wire = self.clients.get(client.name)
-        if wire is not None and wire.target == client:
-            arrival_ns = plan_arrival(wire, self.agenda.now_ns + occupied_ns, batch)
-            departures.arrivals.setdefault(arrival_ns, []).append((client, batch))
+    def _send_to_client(self, wire: Wire, batch: Sequence[Message], occupied_ns: int, departures: Departures) -> None:
+        assert isinstance(wire.target, ClientId)
+        arrival_ns = plan_arrival(wire, self.agenda.now_ns + occupied_ns, batch)
+        departures.arrivals.setdefault(arrival_ns, []).append((wire.target, batch))
 
     def _enter_departures(self, departures: Departures) -> None:
         for arrival_ns, arrivals in departures.arrivals.items():
