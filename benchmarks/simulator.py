@@ -465,7 +465,7 @@ def positive(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure the simulator on the paper's overlay S_e.")
     parser.add_argument(
-        "--publications", type=positive, default=200, help="number of publications (default: %(default)s)"
+        "--publications", type=positive, default=1_000, help="number of publications (default: %(default)s)"
     )
     parser.add_argument(
         "--subscribers", type=positive, default=10_000, help="number of subscribers (default: %(default)s)"
