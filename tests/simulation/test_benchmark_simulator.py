@@ -36,6 +36,13 @@ def test_its_numbers_are_those_of_the_workload(benchmark: ModuleType, capsys: py
     assert result["matching_share"] + result["broker_share"] + result["simulator_share"] == pytest.approx(1)
 
 
+def test_whole_deliveries_are_checked_too(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmark.main([*TINY, "--json", "--whole"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["deliveries"] == round(result["selectivity"] * 100 * 12)
+    assert result["messages"] < result["events"] <= result["messages"] + result["deliveries"]
+
+
 def test_it_prints_a_table_for_people(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark.main(TINY) == 0
     assert "message-hops" in capsys.readouterr().out

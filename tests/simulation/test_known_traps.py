@@ -5,6 +5,7 @@ Worlds are driven directly, so a test can inspect brokers at any moment and reco
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from octopia.protocol.messages import (
 )
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
+from octopia.simulator.driver import Driver
 from octopia.simulator.links import FaultyLinks
 from octopia.simulator.profiles import UNIT
 from octopia.simulator.world import Environment, World
@@ -78,6 +80,22 @@ def _n(delivery: Deliver) -> int:
     return value
 
 
+@dataclasses.dataclass
+class Eavesdropper:
+    """A host of links that records every message before the driver gets it."""
+
+    driver: Driver
+    heard: list[tuple[float, str, str, Message]]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.driver, name)
+
+    def arrive(self, target: BrokerId, sender: Peer, items: Sequence[Any]) -> None:
+        messages = [item.message if isinstance(item, Frame) else item for item in items]
+        self.heard += [(self.driver.agenda.now_ms, str(sender), str(target), each) for each in messages]
+        self.driver.arrive(target, sender, items)
+
+
 class Traps(World):
     """A world with sessions in which every message is recorded, with short names for clients' requests."""
 
@@ -101,13 +119,10 @@ class Traps(World):
         sessions = LinkSettings(window_bytes, retransmit_ms=200.0)
         environment = Environment(UNIT, sessions, client_queue_limit=client_queue_limit)
         super().__init__(Scot(parse_tree(tree), clusters), settings, environment, [self.told])
-        self.checking = True
+        self.driver.checking = True
+        assert isinstance(self.links, FaultyLinks)
+        self.links.host = Eavesdropper(self.driver, self.heard)
         self._handles = 0
-
-    def arrive(self, target: BrokerId, sender: Peer, items: Sequence[Any]) -> None:
-        messages = [item.message if isinstance(item, Frame) else item for item in items]
-        self.heard += [(self.agenda.now_ms, str(sender), str(target), each) for each in messages]
-        super().arrive(target, sender, items)
 
     def state_of(self, name: str) -> OctopiaBroker:
         broker = self.broker(at(name))
@@ -489,7 +504,7 @@ def test_a_client_cut_off_while_what_it_was_to_be_sent_is_still_carried_out() ->
 def test_any_number_of_waiting_publications_can_be_set_free_at_once() -> None:
     """A recovering broker holds back its publisher; then two links make room for each other, again and again."""
     world = Traps("a-b, b-c, b-d", 1, capacity=1)
-    world.checking = False
+    world.driver.checking = False
     for client, broker in {"S": "a.0", "T": "c.0"}.items():
         world.client(client, broker, wants="n >= 0")
     world.run()

@@ -201,11 +201,6 @@ class CommonState:
                 break
         return batch
 
-    def drain_facts(self) -> list[Fact | Routed]:
-        """Remove and return the facts since the last call."""
-        facts, self.facts = self.facts, []
-        return facts
-
     # Long work.
 
     def put_off(self, task: Task, peer: Peer, entries: Iterable[SubscriptionId | AdvertisementId]) -> None:
@@ -268,14 +263,22 @@ class CommonState:
 
         Clients with equal handles share one tuple, so that they can share a delivery, too.
         """
-        handles: dict[ClientId, list[int]] = {}
-        # This broker has minted the ids, so their numbers give the order.
+        found = [self.subscribers[each] for each in subscriptions]
+        handles: dict[ClientId, tuple[int, ...]] = {each.client: (each.handle,) for each in found}
+        if len(handles) < len(found):
+            handles = self._handles_of(subscriptions)
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+        plan = [(client, shared.setdefault(each, each)) for client, each in handles.items()]
+        plan.sort(key=_client_of)
+        return tuple(plan)
+
+    def _handles_of(self, subscriptions: Sequence[SubscriptionId]) -> dict[ClientId, tuple[int, ...]]:
+        """Return the handles of each client; this broker has minted the ids, so their numbers give the order."""
+        handles: dict[ClientId, tuple[int, ...]] = {}
         for subscription in sorted(subscriptions, key=_number_of):
             subscriber = self.subscribers[subscription]
-            handles.setdefault(subscriber.client, []).append(subscriber.handle)
-        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-        plan = ((client, shared.setdefault(tuple(each), tuple(each))) for client, each in handles.items())
-        return tuple(sorted(plan, key=_client_of))
+            handles[subscriber.client] = (*handles.get(subscriber.client, ()), subscriber.handle)
+        return handles
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""

@@ -301,9 +301,10 @@ class OctopiaBroker(BrokerShell[State]):
     def next_deadline_ms(self) -> float | None:
         """The time by which ``wake`` must be called, or None."""
         state = self._state
-        if state.backlog or state.room.has_due:
+        if state.backlog or (state.room.entries and state.room.has_due):
             return state.now_ms
-        if not (state.requests or state.down or state.recovery or adapting.has_deadlines(state)):
+        has_deadlines = state.is_adaptive and adapting.has_deadlines(state)
+        if not (state.requests or state.down or state.recovery or has_deadlines):
             return None
         grace = state.recovery.grace_until_ms if state.recovery and not state.recovery.grace_passed else None
         due = [confirming.next_deadline_ms(state), limits.next_deadline_ms(state), grace]
@@ -363,7 +364,7 @@ class OctopiaBroker(BrokerShell[State]):
         state = self._state
         if state.backlog:
             super()._finish()
-        if state.room.has_due:
+        if state.room.entries and state.room.has_due:
             self._guard(self.id, adapting.retry_due, state)
         if state.confirmed:
             self._guard(self.id, confirming.send_confirmations, state)

@@ -13,6 +13,7 @@ cdef class Deliveries:
     cdef public object _plan_for
     cdef public dict _plans
 
+    cdef int begin(self, list entries) except -1
     cdef int add(self, Publish copy, bytes numbers) except -1
 
 
@@ -40,6 +41,7 @@ cdef class Roads:
     cdef public long long unwanted
     cdef readonly dict reached
 
+    cpdef begin(self, double now_ms, view, list entries)
     @cython.locals(size="long long")
     cpdef long long pass_on(self, list publications, list matches, long long at) except *
     @cython.locals(links=tuple, road=Road, copy=Publish, queue=OutputQueue)

@@ -59,7 +59,14 @@ class Roads:
         "unwanted",
     )
 
-    def __init__(self, source: BrokerId, queues: dict[BrokerId, OutputQueue], hop_limit: int, duties: Duties | None):
+    def __init__(
+        self,
+        source: BrokerId,
+        queues: dict[BrokerId, OutputQueue],
+        hop_limit: int,
+        duties: Duties | None,
+        deliveries: Deliveries,
+    ):
         self._source = source
         self.queues = queues
         self._hop_limit = hop_limit
@@ -68,19 +75,19 @@ class Roads:
         self._batch = 0
         self._now_ms = 0.0
         self._view: Any = None
-        self._deliveries: Deliveries
+        self._deliveries = deliveries
         self.unwanted = 0
         self.reached: dict[BrokerId, None] = {}
 
-    def begin(self, now_ms: float, view: Any, deliveries: Deliveries) -> None:
-        """Begin a batch; ``deliveries`` takes those to local clients.
+    def begin(self, now_ms: float, view: Any, entries: list[Any]) -> None:
+        """Begin a batch; ``entries`` takes the deliveries to local clients.
 
         Under adaptive routing, ``view`` has the verdicts on links that the publications of the batch share.
         """
         self._batch += 1
         self._now_ms = now_ms
         self._view = view
-        self._deliveries = deliveries
+        self._deliveries.begin(entries)
         self.unwanted = 0
         self.reached = {}
 
@@ -154,6 +161,12 @@ class Deliveries:
         self._entries = entries
         self._plan_for = plan_for
         self._plans: dict[bytes, Any] = {}
+
+    def begin(self, entries: list[Any]) -> None:
+        """Begin a batch with a list for its entries."""
+        self._entries = entries
+        if self._plans:
+            self._plans.clear()
 
     def add(self, copy: Publish, numbers: bytes) -> None:
         """Add a publication for the subscriptions with these numbers."""

@@ -40,21 +40,32 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
         for publication in publications:
             state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
-    placed: dict[int, int] = {}
-    view, inputs = adapting.View(state), state.inputs
-    route = publishing.router_for(state, source, view)
-    index, size = 0, len(publications)
+    view = adapting.View(state)
     # In plain Python, preparing the express way costs more than it saves for one publication.
-    express = _express_way(state, source, view) if IS_COMPILED or size > 1 else None
+    express = _express_way(state, source, view) if IS_COMPILED or len(publications) > 1 else None
     matches = state.prt.match_many(contents_of(publications))
+    passed = 0
+    if express is not None and _is_way_free(state, source):
+        passed = _pass_on(state, source, express, publications, matches, 0)
+    if passed == len(publications):
+        state.effects.placed.append(Placed(source, 0, passed))
+    else:
+        _accept_rest(state, source, view, express, publications, matches, passed)
+
+
+def _accept_rest(
+    state: State,
+    source: Peer,
+    view: adapting.View,
+    express: Roads | Entrance | None,
+    publications: list[Publish] | list[PublishRequest],
+    matches: list[Match],
+    index: int,
+) -> None:
+    """Route publications from an index on: the first one cannot take the express way."""
+    placed: dict[int, int] = {0: index} if index else {}
+    inputs, route, size = state.inputs, publishing.router_for(state, source, view), len(publications)
     while index < size:
-        if express is not None and _is_way_free(state, source):
-            passed = _pass_on(state, source, express, publications, matches, index)
-            if passed > index:
-                placed[0] = placed.get(0, 0) + passed - index
-                index = passed
-                if index == size:
-                    break
         publication, match = publications[index], matches[index]
         index += 1
         traffic_class = publication.traffic_class
@@ -64,6 +75,11 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
             inputs[key].waiting.append(publication)
         elif _place(state, key, route(publication, match)):
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
+        if express is not None and index < size and _is_way_free(state, source):
+            passed = _pass_on(state, source, express, publications, matches, index)
+            if passed > index:
+                placed[0] = placed.get(0, 0) + passed - index
+                index = passed
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
 

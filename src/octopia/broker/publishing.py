@@ -79,8 +79,9 @@ def roads_for(state: State, source: BrokerId, view: adapting.View) -> Roads:
     roads = state.roads.get(source)
     if roads is None or roads.queues is not state.queues:
         duties = adapting.plain_duties(state, source) if state.is_adaptive else None
-        roads = state.roads[source] = Roads(source, state.queues, state.settings.hop_limit, duties)
-    roads.begin(state.now_ms, view if state.is_adaptive else None, _deliveries_of(state))
+        limit, deliveries = state.settings.hop_limit, _deliveries_of(state)
+        roads = state.roads[source] = Roads(source, state.queues, limit, duties, deliveries)
+    roads.begin(state.now_ms, view if state.is_adaptive else None, state.for_clients)
     return roads
 
 
@@ -97,7 +98,9 @@ def _deliveries_of(state: State) -> Deliveries:
 
 def _plan_for(state: State, numbers: bytes) -> tuple[tuple[SubscriptionId, ...], DeliveryPlan] | None:
     """Return the local subscriptions with these numbers, and the plan of their delivery; None if all have left."""
-    subscriptions = still_served(state, state.prt.named(numbers))
+    subscriptions = state.prt.named(numbers)
+    if state.backlog:
+        subscriptions = still_served(state, subscriptions)
     return (subscriptions, state.plans.of(subscriptions, state.plan_delivery)) if subscriptions else None
 
 

@@ -174,7 +174,9 @@ class BrokerShell(Generic[S]):
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts since the last call."""
-        return self._state.drain_facts()
+        state = self._state
+        facts, state.facts = state.facts, []
+        return facts
 
     def force(self, peer: BrokerId, verdict: Verdict, queue_length: int | None, now_ms: float) -> None:
         """Override the congestion verdict of a link, and the queue length that routing sees."""

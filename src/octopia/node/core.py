@@ -41,23 +41,26 @@ other peers are carried out all the same.
 
 A client is known by its name and a session number. One that comes back under its name after its session ended is
 another client: credit for the frames of the old session is never given to the new one.
+
+Plain Python that Cython compiles (``core.pxd`` has the C types).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from octopia.broker import Broker, Delivered, Detail, Effects, Event, Fact, ForClients, LimitReached, Loss, Routed
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import Outcome, Session
-from octopia.markers import Derived, Fixed, History
+from octopia.markers import Mark
 from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import fan_out
-from octopia.node.flowing import can_write, drain, flow, flow_to_client
+from octopia.node.flowing import can_write, flow, flow_to_client, output_of
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
@@ -83,10 +86,37 @@ _CLIENT_SESSIONS_MAX = 1 << 20
 class Node:
     """A broker and the sessions of its links."""
 
-    _settings: Fixed[NodeSettings]
-    last_data_ms: History[float]
-    _facts: History[list[Fact]]
-    _alarms: Derived[Alarms]
+    __slots__ = (
+        "_admits",
+        "_alarms",
+        "_budget",
+        "_client_sessions",
+        "_dirty",
+        "_drains_with",
+        "_facts",
+        "_held_back",
+        "_inputs",
+        "_is_draining",
+        "_last_words",
+        "_names",
+        "_owing",
+        "_postponed",
+        "_settings",
+        "_touched",
+        "_work",
+        "broker",
+        "clients",
+        "incarnation",
+        "last_data_ms",
+        "links",
+    )
+
+    MARKS: ClassVar[Mapping[str, Mark]] = {
+        "_alarms": Mark.DERIVED,
+        "_facts": Mark.HISTORY,
+        "_settings": Mark.FIXED,
+        "last_data_ms": Mark.HISTORY,
+    }
 
     def __init__(
         self,
@@ -116,7 +146,7 @@ class Node:
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
         self._work = Ready()
         self._held_back: dict[ClientId, Pause] = {}
-        self._facts = []
+        self._facts: list[Fact] = []
         self._alarms = Alarms(self.clients)
 
     def _new_session(self, incarnation: int) -> Session | None:
@@ -547,15 +577,15 @@ class Node:
         for peer in touched:
             link = self._link(peer)
             if link is not None:
-                self._write(link, now_ms, acknowledge=peer not in inputs)
+                self._write(link, now_ms, peer not in inputs)
         for peer in inputs:
             link = self._link(peer)
             if link is not None and link.session is not None:
-                self._write(link, now_ms, acknowledge=True)
+                self._write(link, now_ms, True)
 
-    def _write(self, link: Link, now_ms: float, *, acknowledge: bool) -> None:
+    def _write(self, link: Link, now_ms: float, acknowledge: bool) -> None:
         try:
-            items = drain(link, now_ms, acknowledge=acknowledge)
+            items = output_of(link, now_ms, acknowledge)
         except Exception as error:  # Every other link must still get what is meant for it.
             self._fail(link.peer, error)
             items = ()
@@ -643,10 +673,11 @@ class Node:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
         settings = self._settings
         losses = fan_out(entries, self.clients, settings.client_queue_limit, settings.client_queue_bytes, self._dirty)
-        for client, count in Counter(client for client, _ in losses.deliveries).items():
-            self._count_lost(Cause.SLOW_CLIENT, count, client)
-        if self._settings.detail >= Detail.DELIVERIES:
-            self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
+        if losses.deliveries:
+            for client, count in Counter(client for client, _ in losses.deliveries).items():
+                self._count_lost(Cause.SLOW_CLIENT, count, client)
+            if self._settings.detail >= Detail.DELIVERIES:
+                self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
         for client, lost in losses.cut_off.items():
             self._cut_off(self.clients[client], lost, now_ms)
         if settings.memory_bytes and self._budget.is_due(

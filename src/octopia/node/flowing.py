@@ -1,4 +1,7 @@
-"""The movement of messages from the queues of a broker and the mailboxes of clients into the sessions of links."""
+"""The movement of messages from the queues of a broker and the mailboxes of clients into the sessions of links.
+
+Plain Python that Cython compiles (``flowing.pxd`` has the C types).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from octopia.broker import Broker
 from octopia.node.links import ClientLink, Link, NeighbourLink
-from octopia.node.pouring import pour, pour_replies
+from octopia.node.pouring import pour, pour_replies, take_all
 from octopia.node.settings import NodeSettings
 from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Item, MessageKind
 from octopia.protocol.messages import Message
@@ -19,10 +22,7 @@ def flow(broker: Broker, link: NeighbourLink, now_ms: float) -> bool:
     """Move messages to a neighbour as far as its credit goes; return whether more would move if called again."""
     peer, session = link.peer, link.session
     if session is None:
-        batch = broker.take_all(peer, now_ms, CONTROL_ONLY if link.is_paced else ALL_CLASSES)
-        if broker.reroutes and not link.is_paced:
-            broker.carried(peer, sum(each.traffic_class != CONTROL for each in batch), now_ms)
-        link.taken += batch
+        _flow_freely(broker, link, now_ms)
         return False
     if not session.is_up or link.is_paused:
         return False
@@ -44,6 +44,24 @@ def flow(broker: Broker, link: NeighbourLink, now_ms: float) -> bool:
     return True
 
 
+def _flow_freely(broker: Broker, link: NeighbourLink, now_ms: float) -> None:
+    """Move all messages to a neighbour without a session, only control messages if the link is paced."""
+    peer = link.peer
+    if link.is_paced:
+        link.taken += broker.take_all(peer, now_ms, CONTROL_ONLY)
+        return
+    queue = broker.outlet(peer, now_ms)
+    if queue is not None and not queue.has_control:
+        copies = take_all(queue, link.taken, now_ms)
+        broker.counters.sent[MessageKind.PUBLICATION] += copies
+    else:
+        batch = broker.take_all(peer, now_ms, ALL_CLASSES)
+        copies = sum([each.traffic_class != CONTROL for each in batch])
+        link.taken += batch
+    if broker.reroutes:
+        broker.carried(peer, copies, now_ms)
+
+
 def flow_to_client(link: ClientLink, settings: NodeSettings, now_ms: float) -> None:
     """Move what waits for a client into its session, if it can be sent more."""
     mailbox = link.mailbox
@@ -63,7 +81,7 @@ def can_write(link: ClientLink, settings: NodeSettings) -> bool:
     return session.is_up and not link.is_paused and has_room
 
 
-def drain(link: Link, now_ms: float, *, acknowledge: bool) -> Sequence[Item] | Sequence[Message]:
+def output_of(link: Link, now_ms: float, acknowledge: bool) -> Sequence[Item] | Sequence[Message]:
     """Return what a link wants written; without acknowledgements, also without a greeting, which is one too."""
     session = link.session
     if session is None:

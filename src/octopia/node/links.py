@@ -1,36 +1,53 @@
-"""The ends of links at a node: to a neighbour, and to a client."""
+"""The ends of links at a node: to a neighbour, and to a client.
+
+Plain Python that Cython compiles (``links.pxd`` has the C types).
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from octopia.ids import BrokerId, ClientId
 from octopia.link import Session
-from octopia.markers import Derived
+from octopia.markers import Mark
 from octopia.node.mailbox import Mailbox
 from octopia.node.rates import PublishingRate
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Message
 
 
-@dataclasses.dataclass(slots=True)
-class NeighbourLink:
-    """The link to a neighbour.
+class LinkEnd:
+    """The fields that the ends of all links have.
 
-    It has a session, unless the driver promises that nothing is ever lost; ``taken`` are the messages for such a
+    A link has a session, unless the driver promises that nothing is ever lost; ``taken`` are the messages for such a
     driver. While the connection cannot carry more it ``is_paused``. Publications over a link that ``is_paced`` leave
-    one by one, when the driver says so; ``in_service`` is the one that occupies it. A neighbour that ``has_departed``
-    went down in order; ``departed`` is the incarnation that did so last.
+    one by one, when the driver says so; ``in_service`` is the one that occupies it.
     """
 
-    peer: BrokerId
-    session: Session | None
-    is_paused: bool = False
-    is_paced: bool = False
-    has_departed: bool = False
-    departed: int = 0
-    in_service: Message | None = None
-    taken: list[Message] = dataclasses.field(default_factory=list)
+    __slots__ = ("in_service", "is_paced", "is_paused", "session", "taken")
+
+    def __init__(self, session: Session | None):
+        self.session = session
+        self.is_paused = False
+        self.is_paced = False
+        self.in_service: Message | None = None
+        self.taken: list[Message] = []
+
+
+class NeighbourLink(LinkEnd):
+    """The link to a neighbour.
+
+    A neighbour that ``has_departed`` went down in order; ``departed`` is the incarnation that did so last.
+    """
+
+    __slots__ = ("departed", "has_departed", "peer")
+
+    def __init__(self, peer: BrokerId, session: Session | None):
+        super().__init__(session)
+        self.peer = peer
+        self.has_departed = False
+        self.departed = 0
 
     @property
     def is_up(self) -> bool:
@@ -48,27 +65,27 @@ class NeighbourLink:
         return self.session is None or (self.session.is_up and self.session.peer_accepts_data)
 
 
-@dataclasses.dataclass(slots=True)
-class ClientLink:
+class ClientLink(LinkEnd):
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
     ``unanswered`` counts the requests that it has sent while it reads no replies. Its ``rate`` is None without a limit.
     ``alarm_ms`` is the time of its entry among the node's alarms.
     """
 
-    peer: ClientId
-    overflow: Overflow
-    session: Session | None
-    mailbox: Mailbox = dataclasses.field(default_factory=Mailbox)
-    is_connected: bool = True
-    is_paused: bool = False
-    is_paced: bool = False
-    in_service: Message | None = None
-    taken: list[Message] = dataclasses.field(default_factory=list)
-    unanswered: int = 0
-    expires_ms: float | None = None
-    rate: PublishingRate | None = None
-    alarm_ms: Derived[float | None] = None
+    __slots__ = ("alarm_ms", "expires_ms", "is_connected", "mailbox", "overflow", "peer", "rate", "unanswered")
+
+    MARKS: ClassVar[Mapping[str, Mark]] = {"alarm_ms": Mark.DERIVED}
+
+    def __init__(self, peer: ClientId, overflow: Overflow, session: Session | None, rate: PublishingRate | None = None):
+        super().__init__(session)
+        self.peer = peer
+        self.overflow = overflow
+        self.mailbox = Mailbox()
+        self.is_connected = True
+        self.unanswered = 0
+        self.expires_ms: float | None = None
+        self.rate = rate
+        self.alarm_ms: float | None = None
 
     @property
     def next_deadline_ms(self) -> float | None:

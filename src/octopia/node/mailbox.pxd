@@ -10,5 +10,11 @@ cdef class Mailbox:
     cdef public list answers
     cdef public list deliveries
 
+    @cython.locals(taken=list)
+    cpdef list take_answers(self)
+    @cython.locals(taken=list)
+    cpdef list take_all(self)
     cpdef bint has_room(self, long long limit, long long limit_bytes)
     cpdef put(self, delivery, long long size_bytes)
+    @cython.locals(taken=list)
+    cpdef list take_deliveries(self)

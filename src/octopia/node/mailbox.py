@@ -40,7 +40,9 @@ class Mailbox:
 
     def take_answers(self) -> list[ClientReply]:
         """Remove and return everything but deliveries."""
-        taken, self.answers = self.answers, []
+        taken: list[ClientReply] = []
+        if self.answers:
+            taken, self.answers = self.answers, taken
         if self.lost or self.gaps:
             notices: list[ClientReply] = [Gap(cause, count) for cause, count in self.gaps.items()]
             if self.lost:
@@ -52,7 +54,9 @@ class Mailbox:
     def take_all(self) -> list[ClientReply]:
         """Remove and return everything."""
         taken = self.take_answers()
-        taken += self.take_deliveries()
+        taken.extend(self.deliveries)
+        self.deliveries.clear()
+        self.size_bytes = 0
         return taken
 
     def has_room(self, limit: int, limit_bytes: int) -> bool:

@@ -9,3 +9,6 @@ from octopia.link.flow cimport Sender
 cpdef long long pour(OutputQueue queue, Sender sender, list outbox, double now_ms, long long most) except *
 
 cpdef pour_replies(list replies, Sender sender, list outbox)
+
+@cython.locals(count="long long")
+cpdef long long take_all(OutputQueue queue, list taken, double now_ms) except *

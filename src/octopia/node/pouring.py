@@ -34,3 +34,14 @@ def pour(queue: OutputQueue, sender: Sender, outbox: list[Any], now_ms: float, m
 def pour_replies(replies: list[Any], sender: Sender, outbox: list[Any]) -> None:
     """Move the replies to a client into its session; they need no credit."""
     sender.send_all(replies, outbox)
+
+
+def take_all(queue: OutputQueue, taken: list[Any], now_ms: float) -> int:
+    """Move all messages of a queue to a list, in order, and return their number."""
+    count = 0
+    message = queue.take(now_ms)
+    while message is not None:
+        taken.append(message)
+        count += 1
+        message = queue.take(now_ms) if queue._size else None
+    return count

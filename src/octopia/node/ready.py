@@ -1,4 +1,7 @@
-"""The work that a node asks its driver to do."""
+"""The work that a node asks its driver to do.
+
+Plain Python that Cython compiles (``ready.pxd`` has the C types).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,6 @@ class Failure:
     error: Exception
 
 
-@dataclasses.dataclass(slots=True)
 class Ready:
     """Everything to do since the last call of ``Node.ready``, in the order of the fields.
 
@@ -51,13 +53,19 @@ class Ready:
         Publications that were lost, to be logged. They are already counted and told.
     """
 
-    failures: tuple[Failure, ...] = ()
-    writes: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = dataclasses.field(default_factory=list)
-    for_clients: list[ForClients] = dataclasses.field(default_factory=list)
-    closes: tuple[Close, ...] = ()
-    silent: tuple[Peer, ...] = ()
-    limits_reached: tuple[LimitReached, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    __slots__ = ("closes", "failures", "for_clients", "limits_reached", "losses", "silent", "writes")
+
+    def __init__(self) -> None:
+        self.failures: tuple[Failure, ...] = ()
+        self.writes: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
+        self.for_clients: list[ForClients] = []
+        self.closes: tuple[Close, ...] = ()
+        self.silent: tuple[Peer, ...] = ()
+        self.limits_reached: tuple[LimitReached, ...] = ()
+        self.losses: tuple[Loss, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ready) and all(getattr(self, each) == getattr(other, each) for each in self.__slots__)
 
     @property
     def is_empty(self) -> bool:

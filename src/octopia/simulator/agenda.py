@@ -2,14 +2,17 @@
 
 Events are totally ordered by time, priority and order of entry, so a run depends on nothing else. Time is counted in
 whole nanoseconds: sums of delays are exact, and simultaneous events stay simultaneous.
+
+Plain Python that Cython compiles (``agenda.pxd`` has the C types), since everything that happens passes here. Compiled,
+times are limited to 64 bits, which is 292 years.
 """
 
 from __future__ import annotations
 
 import enum
-import heapq
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 NS_PER_MS = 1_000_000
@@ -39,12 +42,14 @@ class Agenda:
     """A queue of actions, each with one argument, ordered by time.
 
     *Background* actions happen when their time comes, but nothing waits for them: heartbeats do not keep a run alive.
+    ``now_ms`` is the current time ``now_ns`` in milliseconds.
     """
 
-    __slots__ = ("_entered", "_foreground", "_heap", "now_ns")
+    __slots__ = ("_entered", "_foreground", "_heap", "now_ms", "now_ns")
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.now_ms = 0.0
         self._heap: list[tuple[int, int, int, bool, Callable[[Any], None], Any]] = []
         self._entered = 0
         self._foreground = 0
@@ -57,18 +62,12 @@ class Agenda:
         """The number of events that a run still waits for."""
         return self._foreground
 
-    @property
-    def now_ms(self) -> float:
-        """The current time in milliseconds."""
-        return self.now_ns / NS_PER_MS
-
     def enter(
         self,
         time_ns: int,
         priority: Priority,
         action: Callable[[Any], None],
         argument: Any,
-        *,
         background: bool = False,
     ) -> None:
         """Plan an action; a time in the past means now."""
@@ -76,10 +75,18 @@ class Agenda:
         self._foreground += not background
         if time_ns < self.now_ns:
             time_ns = self.now_ns
-        heapq.heappush(self._heap, (time_ns, priority, self._entered, background, action, argument))
+        heappush(self._heap, (time_ns, priority, self._entered, background, action, argument))
 
     def step(self) -> None:
         """Run the next event."""
-        self.now_ns, _, _, background, action, argument = heapq.heappop(self._heap)
-        self._foreground -= not background
-        action(argument)
+        event = heappop(self._heap)
+        if event[0] != self.now_ns:
+            self.now_ns = event[0]
+            self.now_ms = event[0] / NS_PER_MS
+        self._foreground -= not event[3]
+        event[4](event[5])
+
+    def run(self) -> None:
+        """Run events until only background events are left."""
+        while self._foreground:
+            self.step()

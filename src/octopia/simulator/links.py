@@ -4,6 +4,8 @@
 faults are wanted. ``FaultyLinks`` carry the items of sessions. A cut is silent: the ends notice when they have heard
 nothing for too long, and try to connect again from time to time. Below the sessions, items may be dropped, doubled or
 held back, each with a probability.
+
+Plain Python that Cython compiles (``links.pxd`` has the C types of reliable links).
 """
 
 from __future__ import annotations
@@ -67,11 +69,17 @@ class Links(Protocol):
         """Return a description of anything under way that is not planned, or None if all is at rest."""
 
 
+_ARRIVAL = Priority.ARRIVAL
+_LINK_FREE = Priority.LINK_FREE
+
+
 class _Wired:
     """The wires, and which of them are slow."""
 
+    __slots__ = ("_wires", "host")
+
     def __init__(self, host: Host, wires: dict[Link, Wire]):
-        self._host = host
+        self.host = host
         self._wires = wires
 
     def prepare(self, node: Node) -> None:
@@ -81,17 +89,24 @@ class _Wired:
 
     def shape(self, source: BrokerId, target: BrokerId, shape: LinkShape) -> None:
         """Change the rate or the delay of one direction of a link."""
-        wire, node = self._wires[source, target], self._host.node(source)
+        wire, node = self._wires[source, target], self.host.node(source)
         wire.set_shape(shape)
         if node is not None:
             self._pace(node, wire)
 
     def _pace(self, node: Node, wire: Wire) -> None:
-        node.pace(wire.target, wire.is_slow(self._host.profile))
+        node.pace(wire.target, wire.is_slow(self.host.profile))
 
 
 class ReliableLinks(_Wired):
     """Links that never fail."""
+
+    __slots__ = ("_agenda", "_jitters")
+
+    def __init__(self, host: Host, wires: dict[Link, Wire]):
+        super().__init__(host, wires)
+        self._agenda = host.agenda
+        self._jitters = host.profile.jitter_ms > 0
 
     def carry(self, source: BrokerId, target: BrokerId, items: Sequence[Message]) -> None:
         """Carry messages."""
@@ -99,19 +114,19 @@ class ReliableLinks(_Wired):
 
     def serve(self, source: BrokerId, target: BrokerId) -> None:
         """Let the next publication occupy a slow link, if it is free, and come back for what is left."""
-        wire, node, agenda = self._wires[source, target], self._host.node(source), self._host.agenda
+        wire, node, agenda = self._wires[source, target], self.host.node(source), self._agenda
         assert node is not None
         if agenda.now_ns >= wire.free_at_ns:
             message = node.begin(target, agenda.now_ms)
             if message is None:
                 return
-            occupied_ns = occupation_ns(wire, self._host.profile, message)
+            occupied_ns = occupation_ns(wire, self.host.profile, message)
             wire.free_at_ns = agenda.now_ns + occupied_ns
             node.carried(target, wire.free_at_ns / NS_PER_MS)
             self._send(wire, [message], occupied_ns)
         if not wire.is_awaited and node.broker.waits_for(target):
             wire.is_awaited = True
-            agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, wire)
+            agenda.enter(wire.free_at_ns, _LINK_FREE, self._on_free, wire)
 
     def unsettled(self) -> str | None:
         """Return None: everything that these links do is planned."""
@@ -121,17 +136,18 @@ class ReliableLinks(_Wired):
         wire.is_awaited = False
         assert isinstance(wire.target, BrokerId)
         self.serve(wire.source, wire.target)
-        self._host.carry_out(wire.source)
+        self.host.carry_out(wire.source)
 
     def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
-        leaves_ns = self._host.agenda.now_ns + occupied_ns + jitter_ns(self._host.profile, self._host.random)
-        arrival_ns = plan_arrival(wire, leaves_ns, batch)
-        self._host.agenda.enter(arrival_ns, Priority.ARRIVAL, self._arrive, (wire, batch))
+        leaves_ns = self._agenda.now_ns + occupied_ns
+        if self._jitters:
+            leaves_ns += jitter_ns(self.host.profile, self.host.random)
+        self._agenda.enter(plan_arrival(wire, leaves_ns, batch), _ARRIVAL, self._arrive, (wire, batch))
 
     def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
         wire, batch = arrival
         assert isinstance(wire.target, BrokerId)
-        self._host.arrive(wire.target, wire.source, batch)
+        self.host.arrive(wire.target, wire.source, batch)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -181,30 +197,30 @@ class FaultyLinks(_Wired):
         self._fly(source, target, [item for item in sent if item not in held_back], 0)
         for item in held_back:
             self.counters.reordered += 1
-            self._fly(source, target, [item], to_ns(self._host.random.uniform(0.0, self.faults.delay_ms)))
+            self._fly(source, target, [item], to_ns(self.host.random.uniform(0.0, self.faults.delay_ms)))
 
     def serve(self, source: BrokerId, target: BrokerId) -> None:
         """Write the publication that has occupied a slow link for its time, and let the next one occupy it."""
-        wire, node, agenda = self._wires[source, target], self._host.node(source), self._host.agenda
+        wire, node, agenda = self._wires[source, target], self.host.node(source), self.host.agenda
         assert node is not None
         if agenda.now_ns < wire.free_at_ns or not node.links[target].is_up:
             return
         node.finish(target, agenda.now_ms)
         message = node.begin(target, agenda.now_ms)
         if message is not None:
-            wire.free_at_ns = agenda.now_ns + occupation_ns(wire, self._host.profile, message)
+            wire.free_at_ns = agenda.now_ns + occupation_ns(wire, self.host.profile, message)
             agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, (node, wire))
 
     def _on_free(self, free: tuple[Node, Wire]) -> None:
         node, wire = free
         # A wire that was occupied before a restart belongs to a node that is no more.
-        if self._host.node(wire.source) is node and isinstance(wire.target, BrokerId):
+        if self.host.node(wire.source) is node and isinstance(wire.target, BrokerId):
             self.serve(wire.source, wire.target)
-            self._host.carry_out(wire.source)
+            self.host.carry_out(wire.source)
 
     def _mistreat(self, item: Item) -> Iterator[Item]:
         """Yield an item once, twice or not at all; greetings are spared, since a connection opens or it does not."""
-        faults, chance = self.faults, self._host.random
+        faults, chance = self.faults, self.host.random
         if isinstance(item, Hello):
             yield item
             return
@@ -218,14 +234,14 @@ class FaultyLinks(_Wired):
 
     def _is_held_back(self, item: Item) -> bool:
         likely = self.faults.reorder
-        return bool(likely) and not isinstance(item, Hello) and self._host.random.random() < likely
+        return bool(likely) and not isinstance(item, Hello) and self.host.random.random() < likely
 
     def _fly(self, source: BrokerId, target: BrokerId, items: list[Item], extra_ns: int) -> None:
         if not items:
             return
-        host, wire, link = self._host, self._wires[source, target], _undirected(source, target)
+        host, wire, link = self.host, self._wires[source, target], _undirected(source, target)
         earliest_ns = host.agenda.now_ns + wire.delay_ns + extra_ns + jitter_ns(host.profile, host.random)
-        arrival_ns = earliest_ns if extra_ns else wire.arrival_ns(earliest_ns, control=True, data=True)
+        arrival_ns = earliest_ns if extra_ns else wire.arrival_ns(earliest_ns, True, True)
         self._in_flight[link] += sum(isinstance(item, Frame) for item in items)
         flight = (source, target, self._connections[link], items)
         # A lone acknowledgement keeps no run alive: if it mattered, something waits for it and keeps the run going.
@@ -233,7 +249,7 @@ class FaultyLinks(_Wired):
         host.agenda.enter(arrival_ns, Priority.ARRIVAL, self._land, flight, background=not matters)
 
     def _awaits_acknowledgement(self, source: BrokerId, target: BrokerId) -> bool:
-        node = self._host.node(source)
+        node = self.host.node(source)
         session = node.links[target].session if node is not None else None
         return session is not None and session.awaits_acknowledgement
 
@@ -242,7 +258,7 @@ class FaultyLinks(_Wired):
         link = _undirected(source, target)
         if connection == self._connections[link]:
             self._in_flight[link] -= sum(isinstance(item, Frame) for item in items)
-            self._host.arrive(target, source, items)
+            self.host.arrive(target, source, items)
 
     # Faults.
 
@@ -255,14 +271,14 @@ class FaultyLinks(_Wired):
         self.counters.lost_in_cuts += self._in_flight[link]
         self._break(link)
         notice_ms = self._settings.suspicion_ms + self._settings.heartbeat_ms
-        noticed_ns = self._host.agenda.now_ns + to_ns(notice_ms)
-        self._host.agenda.enter(noticed_ns, Priority.TIMER, _pass_time, None)
+        noticed_ns = self.host.agenda.now_ns + to_ns(notice_ms)
+        self.host.agenda.enter(noticed_ns, Priority.TIMER, _pass_time, None)
 
     def heal(self, one: BrokerId, other: BrokerId) -> None:
         """Let a link carry again; ends that noticed the cut connect again, others go on as if it had been slow."""
         link = _undirected(one, other)
         self._cut.pop(link, None)
-        self._host.agenda.enter(self._host.agenda.now_ns, Priority.TIMER, self._try_connect, link)
+        self.host.agenda.enter(self.host.agenda.now_ns, Priority.TIMER, self._try_connect, link)
 
     def crash(self, broker: BrokerId) -> None:
         """Break all connections of a broker; its neighbours are told by their machines, which takes a link's delay."""
@@ -271,9 +287,9 @@ class FaultyLinks(_Wired):
                 link = _undirected(source, target)
                 self.counters.lost_in_crashes += self._in_flight[link]
                 self._break(link)
-                reset_ns = self._host.agenda.now_ns + self._wires[source, target].delay_ns
+                reset_ns = self.host.agenda.now_ns + self._wires[source, target].delay_ns
                 reset = (target, broker, self._connections[link])
-                self._host.agenda.enter(reset_ns, Priority.ARRIVAL, self._on_reset, reset)
+                self.host.agenda.enter(reset_ns, Priority.ARRIVAL, self._on_reset, reset)
 
     def restart(self, broker: BrokerId) -> None:
         """Connect a restarted broker with all neighbours that can be reached."""
@@ -285,31 +301,31 @@ class FaultyLinks(_Wired):
 
     def disconnect(self, broker: BrokerId, peer: BrokerId) -> None:
         """Give up a connection from one end, and try to have another before long."""
-        node = self._host.node(broker)
+        node = self.host.node(broker)
         if node is None:
             return
-        node.disconnect(peer, self._host.agenda.now_ms)
-        self._host.carry_out(broker)
-        again_ns = self._host.agenda.now_ns + to_ns(RECONNECT_MS)
+        node.disconnect(peer, self.host.agenda.now_ms)
+        self.host.carry_out(broker)
+        again_ns = self.host.agenda.now_ns + to_ns(RECONNECT_MS)
         link = _undirected(broker, peer)
-        self._host.agenda.enter(again_ns, Priority.TIMER, self._try_connect, link, background=True)
+        self.host.agenda.enter(again_ns, Priority.TIMER, self._try_connect, link, background=True)
 
     def _try_connect(self, link: Link) -> None:
         """Connect two ends if either is without a connection and nothing keeps them apart."""
         if not self._is_usable(link):
             return
         ends = [(link[0], link[1]), (link[1], link[0])]
-        nodes = [node for broker, _ in ends if (node := self._host.node(broker)) is not None]
+        nodes = [node for broker, _ in ends if (node := self.host.node(broker)) is not None]
         if all(node.links[peer].is_up for node, (_, peer) in zip(nodes, ends, strict=True)):
             return
         self._break(link)
-        now_ms = self._host.agenda.now_ms
+        now_ms = self.host.agenda.now_ms
         for node, (broker, peer) in zip(nodes, ends, strict=True):
             node.disconnect(peer, now_ms)
-            self._host.carry_out(broker)
+            self.host.carry_out(broker)
         for node, (broker, peer) in zip(nodes, ends, strict=True):
             node.connect(peer, now_ms)
-            self._host.carry_out(broker)
+            self.host.carry_out(broker)
 
     def _on_reset(self, reset: tuple[BrokerId, BrokerId, int]) -> None:
         broker, peer, connection = reset
@@ -320,15 +336,15 @@ class FaultyLinks(_Wired):
         self._connections[link] += 1
         self._in_flight[link] = 0
         for source, target in (link, (link[1], link[0])):
-            self._host.forget_arrivals(target, source)
+            self.host.forget_arrivals(target, source)
 
     def _is_usable(self, link: Link) -> bool:
-        return link not in self._cut and all(self._host.node(broker) is not None for broker in link)
+        return link not in self._cut and all(self.host.node(broker) is not None for broker in link)
 
     def unsettled(self) -> str | None:
         """Return a description of anything under way that is not planned, or None if all is at rest."""
         for source, target in self._wires:
-            node = self._host.node(source)
+            node = self.host.node(source)
             if node is None or not self._is_usable(_undirected(source, target)):
                 continue
             session = node.links[target].session

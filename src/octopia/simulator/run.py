@@ -20,10 +20,11 @@ from octopia.scenario import (
 )
 from octopia.settings import Algorithm
 from octopia.simulator.checkers import Ledger, journey_complaints
+from octopia.simulator.driver import Observer
 from octopia.simulator.profiles import Profile
 from octopia.simulator.record import Names, Recorder
 from octopia.simulator.script import Recording, Script
-from octopia.simulator.world import Observer, World
+from octopia.simulator.world import World
 from octopia.trace import TraceSink
 
 _KEYS = {
@@ -148,7 +149,7 @@ def run_scenario(
     With ``sample_ms``, the trace records the length of every nonempty queue at this interval while events happen.
     """
     script = Script(scenario, seed, profile, Recording(detail, keep, sinks, run_id, sample_ms), observers)
-    script.world.checking = check
+    script.world.driver.checking = check
     script.play()
     return Run(
         scenario,

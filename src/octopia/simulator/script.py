@@ -44,10 +44,11 @@ from octopia.scenario import (
 )
 from octopia.simulator.agenda import Priority, to_ns
 from octopia.simulator.checkers import Ledger
+from octopia.simulator.driver import Observer
 from octopia.simulator.links import FrameFaults
 from octopia.simulator.profiles import Profile, find_profile
 from octopia.simulator.record import Names, Recorder, Refusal, Tracer
-from octopia.simulator.world import Environment, Observer, World
+from octopia.simulator.world import Environment, World
 from octopia.trace import TraceSink
 
 _CUT_OFF = "it was too slow and was cut off"

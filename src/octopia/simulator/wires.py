@@ -2,6 +2,8 @@
 
 Control messages leave at once. A publication occupies the wire for the time that the link's rate and bandwidth demand.
 The next one stays in the broker's queue meanwhile, which is where congestion shows.
+
+Plain Python that Cython compiles (``wires.pxd`` has the C types).
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Wire:
         if shape.delay_ms is not None:
             self.delay_ns = to_ns(shape.delay_ms)
 
-    def arrival_ns(self, earliest_ns: int, *, control: bool, data: bool) -> int:
+    def arrival_ns(self, earliest_ns: int, control: bool, data: bool) -> int:
         """Return when a batch of ``control`` or ``data`` arrives: never before an earlier one of its kind."""
         if control and earliest_ns < self._last_control_ns:
             earliest_ns = self._last_control_ns
@@ -69,6 +71,8 @@ class Wire:
 
 def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
     """Return how long a publication occupies a wire."""
+    if not profile.bandwidth_mbit_s:
+        return wire.interval_ns
     return max(wire.interval_ns, round(profile.transmission_us(message) * NS_PER_US))
 
 
@@ -82,5 +86,5 @@ def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
     earliest_ns = leaves_ns + wire.delay_ns
     # Control goes first, so a batch that begins with data is data throughout.
     if batch[0].size_bytes:
-        return wire.arrival_ns(earliest_ns, control=False, data=True)
-    return wire.arrival_ns(earliest_ns, control=True, data=bool(batch[-1].size_bytes))
+        return wire.arrival_ns(earliest_ns, False, True)
+    return wire.arrival_ns(earliest_ns, True, batch[len(batch) - 1].size_bytes > 0)

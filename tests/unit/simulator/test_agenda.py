@@ -57,3 +57,14 @@ def test_time_moves_to_each_event_and_the_past_means_now():
 def test_milliseconds_are_exact_in_nanoseconds():
     assert to_ns(0.1) * 3 == to_ns(0.3)
     assert to_ns(1e-6) == 1
+
+
+def test_a_run_ends_when_only_background_events_are_left():
+    agenda = Agenda()
+    log: list[str] = []
+    agenda.enter(1, Priority.TIMER, log.append, "heartbeat", background=True)
+    agenda.enter(2, Priority.ARRIVAL, log.append, "message")
+    agenda.enter(3, Priority.TIMER, log.append, "another heartbeat", background=True)
+    agenda.run()
+    assert log == ["heartbeat", "message"]
+    assert (len(agenda), agenda.foreground, agenda.now_ns) == (1, 0, 2)

@@ -1,0 +1,25 @@
+# C types for links.py; see there for explanations. Everything declared here is defined there.
+cimport cython
+
+from octopia.simulator.agenda cimport Agenda
+from octopia.simulator.wires cimport Wire, jitter_ns, occupation_ns, plan_arrival
+
+
+cdef class _Wired:
+    cdef public object host
+    cdef readonly dict _wires
+
+
+@cython.final
+cdef class ReliableLinks(_Wired):
+    cdef Agenda _agenda
+    cdef bint _jitters
+
+    cpdef carry(self, source, target, items)
+    @cython.locals(wire=Wire, agenda=Agenda, occupied_ns="long long")
+    cpdef serve(self, source, target)
+    cpdef _on_free(self, Wire wire)
+    @cython.locals(leaves_ns="long long")
+    cdef object _send(self, Wire wire, batch, long long occupied_ns=*)
+    @cython.locals(wire=Wire)
+    cpdef _arrive(self, tuple arrival)

@@ -1,0 +1,25 @@
+# C types for wires.py; see there for explanations. Everything declared here is defined there.
+cimport cython
+
+
+@cython.final
+cdef class Wire:
+    cdef readonly object source
+    cdef readonly object target
+    cdef public long long delay_ns
+    cdef public long long interval_ns
+    cdef public long long free_at_ns
+    cdef public bint is_awaited
+    cdef long long _last_control_ns
+    cdef long long _last_data_ns
+
+    cpdef long long arrival_ns(self, long long earliest_ns, bint control, bint data)
+    cpdef bint is_slow(self, profile)
+
+
+cpdef long long occupation_ns(Wire wire, profile, message) except *
+
+cpdef long long jitter_ns(profile, chance) except *
+
+@cython.locals(earliest_ns="long long", is_data=bint)
+cpdef long long plan_arrival(Wire wire, long long leaves_ns, batch) except *
