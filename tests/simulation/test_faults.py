@@ -30,6 +30,7 @@ from octopia.protocol.messages import Fetch
 from octopia.settings import Algorithm
 from octopia.simulator.run import run_scenario
 from octopia.simulator.world import Stuck
+from support import RowList
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,6 +88,15 @@ def test_faults_lose_and_double_nothing_in_very_many_runs(seeds: range, capsys: 
         print(f" seeds {seeds.start} to {seeds.stop - 1} of {SOAK.stop - 1}: {totals}, nothing is wrong")
 
 
+@pytest.mark.parametrize(("seed", "algorithm"), [(43, Algorithm.DYNAMIC), (93, Algorithm.ADAPTIVE)])
+def test_a_publication_that_had_to_wait_is_known_before_it_is_delivered(seed: int, algorithm: Algorithm):
+    """It is routed when its queue has room, and delivered to all clients at once."""
+    rows = RowList()
+    run_scenario(draw(seed).with_algorithm(algorithm), keep=False, sinks=[rows])
+    received = [row.publication for row in rows.rows if row.event == "receive" and row.kind == "publication"]
+    assert {row.publication for row in rows.rows if row.event == "deliver"} <= set(received)
+
+
 @pytest.mark.parametrize("seeds", chunks(CHECKED, 10))
 def test_invariants_hold_after_every_step(seeds: range) -> None:
     for seed in seeds:
@@ -119,6 +129,7 @@ import msgspec
 from random_faults import draw
 from octopia.simulator.run import run_scenario
 from octopia.simulator.world import Stuck
+from support import RowList
 for seed in map(int, sys.argv[1:]):
     sys.stdout.buffer.write(msgspec.json.encode(run_scenario(draw(seed)).to_json()) + b"\\n")
 """

@@ -31,7 +31,7 @@ def lines(seed: int) -> Iterator[str]:
     options: dict[str, Any] = {"detail": chance.choice(list(Detail))}
     if chance.random() < 0.3:
         options["profile"] = find_profile("paper")
-    if chance.random() < 0.3 and not has_faults:
+    if chance.random() < 0.3:
         options["keep"] = False
     yield f"{algorithm} {has_faults} {options}"
     yield from _played(

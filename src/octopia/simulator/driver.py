@@ -199,9 +199,10 @@ class Driver:
     def _carry_out(self, place: Place) -> None:
         node = place.node
         while True:
-            if self._listens:
+            ready = node.ready(self.agenda.now_ms)
+            if self._listens:  # A publication may be routed in ``ready``, and must be known before its deliveries.
                 self._tell(node)
-            self._fulfil(place, node.ready(self.agenda.now_ms))
+            self._fulfil(place, ready)
             if self._listens:
                 self._tell(node)
             if self.checking:
