@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import random
 
 import pytest
@@ -108,8 +109,10 @@ def test_a_publication_that_the_broker_took_to_its_grave_has_an_unknown_outcome(
             octopia.connect(overlay.url("a.0"), on_disconnect=lambda _: gone.set()) as publisher,
         ):
             await publisher.advertise("x >= 0", timeout=PATIENCE_S)
-            publishing = asyncio.create_task(publisher.publish_many({"x": x} for x in range(2000)))
-            await overlay.wait_until(lambda: publisher._engine.publisher._sequence > 0, "something to be published")
+            numbers = itertools.takewhile(lambda _: not gone.is_set(), itertools.count())
+            publishing = asyncio.create_task(publisher.publish_many({"x": x} for x in numbers))
+            outbox = publisher._engine.publisher._outbox
+            await overlay.wait_until(lambda: outbox.departed > 0, "something to be published")
             overlay.crash("a.0")
             await asyncio.wait_for(gone.wait(), PATIENCE_S)
             await overlay.restart("a.0")

@@ -151,11 +151,11 @@ def forget_what_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 def accept_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     on_frames = Session._on_frames
 
-    def accept(session: Session, items: Sequence[Item], at: int, outcome: Outcome) -> int:
+    def accept(session: Session, items: Sequence[Item], at: int, outcome: Outcome, now_ms: float) -> int:
         frame, receiver = items[at], session._receiver
         assert isinstance(frame, Frame)
         message, is_double = frame.message, frame.sequence <= receiver.accepted
-        on_frames(session, [frame], 0, outcome)
+        on_frames(session, [frame], 0, outcome, now_ms)
         if is_double and message.traffic_class != CONTROL:
             receiver.hold(message.traffic_class, message.size_bytes, sys.maxsize)
             outcome.messages.append(message)

@@ -109,12 +109,12 @@ def take_any_update(
     entry.civ = entry.civ.with_bit(bit) if directions else entry.civ.without_bit(bit)
 
 
-def take_any_frame(session: Session, items: Sequence[Item], at: int, outcome: Outcome) -> int:
+def take_any_frame(session: Session, items: Sequence[Item], at: int, outcome: Outcome, now_ms: float) -> int:
     """Accept frames regardless of their sequence number."""
     frame = items[at]
     assert isinstance(frame, Frame)
     session._receiver.accepted = frame.sequence - 1
-    return at + _on_frames(session, [frame], 0, outcome)
+    return at + _on_frames(session, [frame], 0, outcome, now_ms)
 
 
 _on_frames = Session._on_frames

@@ -72,7 +72,11 @@ def answers(copies: Sequence[Path], *arguments: object) -> list[list[str]]:
     """Return the lines of all workers; the first has the installed package."""
     workers = [start("compiled", PACKAGE.parent, *arguments)]
     workers += [start("plain", copy, *arguments) for copy in copies]
-    outputs = [worker.communicate() for worker in workers]
+    try:
+        outputs = [worker.communicate() for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
     for worker, (_, errors) in zip(workers, outputs, strict=True):
         assert worker.returncode == 0, errors[-3000:]
     return [output.splitlines() for output, _ in outputs]
@@ -114,6 +118,6 @@ def test_twins_do_the_same_very_often(plain: Path, complete: Path, subject: str,
 def test_a_difference_is_found_and_shown(plain: Path, tmp_path: Path) -> None:
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
     source = tmp_path / PACKAGE.name / "protocol/transit.py"
-    source.write_text(source.read_text().replace("copy.hop + hops", "copy.hop + hops + 1"))
+    source.write_text(source.read_text().replace("other.hop += hops", "other.hop += hops + 1"))
     with pytest.raises(AssertionError, match=r"nodes, seed 0: line \d+\ncompiled: .*\nplain: "):
         compare([tmp_path], "nodes", range(1))

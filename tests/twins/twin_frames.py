@@ -75,7 +75,7 @@ def _frame(chance: random.Random) -> bytes:
 
 
 def _message(chance: random.Random) -> Message:
-    content = Publication({"x": 1}, chance.randbytes(chance.choice((0, 1, 9, 300))))
+    content = Publication.trusted({"x": 1}, chance.randbytes(chance.choice((0, 1, 9, 300))))
     content.encoded_attributes = draw_encoded(chance)
     published_ms = chance.choice(TIMES)
     kind = chance.randrange(4)

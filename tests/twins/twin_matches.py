@@ -22,6 +22,8 @@ SIZES = (1, 2, 5, 20, 63, 64, 65, 200, 500, 2_000)
 PUBLICATIONS = 25
 HERE = BrokerId("a", 0)
 LINKS: tuple[Peer, ...] = (BrokerId("b", 0), BrokerId("c", 0), BrokerId("a", 1), ClientId("p"), ClientId("q"))
+MANY_LINKS: tuple[Peer, ...] = (*(BrokerId(f"r{number}", 0) for number in range(90)), *LINKS)
+"""More than a word has bits."""
 SHORT_NAMES = ("x", "y", "price", "a name of more than eight bytes", "é")
 MANY_NAMES = tuple(f"attribute_{number}" for number in range(400))
 BORDERS = (-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1)
@@ -51,6 +53,7 @@ class Drawer:
     def __init__(self, seed: int):
         self.chance = random.Random(seed)
         self.names = MANY_NAMES if seed % 3 == 2 else SHORT_NAMES
+        self.links = MANY_LINKS if seed % 4 == 3 else LINKS
 
     def number(self) -> int | float:
         chance = self.chance
@@ -129,7 +132,7 @@ def lines(seed: int) -> Iterator[str]:
             yield f"removed {index.remove(gone)} {scan.remove(gone)}"
         while len(known) < size:
             number += 1
-            wanted, link = drawer.interest(), chance.choice(LINKS)
+            wanted, link = drawer.interest(), chance.choice(drawer.links)
             known.append(SubscriptionId(HERE, 1, number))
             yield f"added {index.add(known[-1], wanted, link)} {scan.add(known[-1], wanted, link)}"
         for _ in range(5):

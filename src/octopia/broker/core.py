@@ -427,6 +427,10 @@ class OctopiaBroker(BrokerShell[State]):
                 )
             if publication.detour is not None:
                 adapting.check_detour(state, sender, publication, publication.detour)
+            elif carried is not None and state.is_adaptive:
+                raise ProtocolViolation(
+                    f"{publication.id} came from {sender} with {carried} and without a detour: expected both or none"
+                )
             if state.settings.detail:
                 state.trace_receive(sender, publication)
 

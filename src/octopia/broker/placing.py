@@ -23,6 +23,7 @@ from octopia.broker.adapting import Outgoing
 from octopia.broker.express import Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
+from octopia.content.encoded import IS_COMPILED
 from octopia.ids import BrokerId, Peer
 from octopia.matching import Match
 from octopia.protocol.duties import Duties, Lane
@@ -39,15 +40,14 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
         for publication in publications:
             state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
-    view = adapting.View(state)
-    express: Roads | Entrance
-    if isinstance(source, BrokerId):
-        express = publishing.roads_for(state, source, view)
-    else:
-        express = publishing.entrance_for(state, source, view)
+    view, size = adapting.View(state), len(publications)
+    # In plain Python, preparing the express way costs more than it saves for one publication.
+    express = _express_way(state, source, view) if IS_COMPILED or size > 1 else None
     matches = state.prt.match_many(contents_of(publications))
-    passed = _pass_on(state, source, express, publications, matches, 0) if _is_way_free(state, source) else 0
-    if passed == len(publications):
+    passed = 0
+    if express is not None and _is_way_free(state, source):
+        passed = _pass_on(state, source, express, publications, matches, 0)
+    if passed == size:
         state.effects.placed.append(Placed(source, 0, passed))
     else:
         _accept_rest(state, source, view, express, publications, matches, passed)
@@ -57,7 +57,7 @@ def _accept_rest(
     state: State,
     source: Peer,
     view: adapting.View,
-    express: Roads | Entrance,
+    express: Roads | Entrance | None,
     publications: list[Publish] | list[PublishRequest],
     matches: list[Match],
     index: int,
@@ -75,13 +75,20 @@ def _accept_rest(
             inputs[key].waiting.append(publication)
         elif _place(state, key, route(publication, match)):
             placed[traffic_class] = placed.get(traffic_class, 0) + 1
-        if index < size and _is_way_free(state, source):
+        if express is not None and index < size and _is_way_free(state, source):
             passed = _pass_on(state, source, express, publications, matches, index)
             if passed > index:
                 placed[0] = placed.get(0, 0) + passed - index
                 index = passed
     for traffic_class, count in placed.items():
         state.effects.placed.append(Placed(source, traffic_class, count))
+
+
+def _express_way(state: State, source: Peer, view: adapting.View) -> Roads | Entrance:
+    """Return the express way of the publications that arrived together over a link."""
+    if isinstance(source, BrokerId):
+        return publishing.roads_for(state, source, view)
+    return publishing.entrance_for(state, source, view)
 
 
 def _pass_on(

@@ -198,8 +198,9 @@ def _admit(
         refuse(state, publisher, Publish.kind, request.sequence, reason)
         return None
     ordered = any(entry.ordered for entry in advertisements)
-    publication = Publish(state.mint_publication(), request.publication, None, 0, request.published_ms, ordered=ordered)
-    state.trace_request(publisher, Publish.kind, publication.id, request.sequence, request.published_ms)
+    name = state.mint_publication()
+    publication = Publish(name, request.publication, None, 0, request.published_ms, ordered=ordered)
+    state.trace_request(publisher, Publish.kind, name, request.sequence, request.published_ms)
     if match.numbers:
         deliver_to(state, publication, state.prt.named(match.numbers))
     return publication, advertisements

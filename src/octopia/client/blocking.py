@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from octopia.client.buffer import Callback
+from octopia.client.callbacks import Callback
 from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, ConnectContext, connect
-from octopia.client.publisher import Attributes, Publishable
+from octopia.client.publishable import Attributes, Publishable
 from octopia.client.received import Received
 from octopia.client.subscriptions import Advertisement, Subscription, has_ended, nothing_came
 from octopia.content import Disjunction as Filter  # As programs know it.

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
 
+from octopia.client.callbacks import Callback, call
 from octopia.client.guard import LoopGuard
+from octopia.client.inbox import Inbox
 from octopia.client.received import Received
-from octopia.client.seen import Seen
 from octopia.errors import OctopiaError, SlowSubscriber, UsageError
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Gap
 
-_log = logging.getLogger(__name__)
 
-Callback: TypeAlias = Callable[[Received], object]
-
-
-class Buffer:
+class Buffer(Inbox):
     """Holds up to ``size`` publications, or passes them to a callback."""
 
     def __init__(self, size: int, overflow: Overflow, callback: Callback | None, guard: LoopGuard):
-        self.items: deque[Received] = deque()
-        self.seen = Seen()
+        super().__init__(size, callback)
         self.lost = 0
         self.gaps = 0
         self.last_gap: Gap | None = None
@@ -33,7 +26,7 @@ class Buffer:
         self.on_gap: Callable[[], object] | None = None
         self._size = size
         self._overflow = overflow
-        self._callback = callback
+        self._has_callback = callback is not None
         self._guard = guard
         self._error: OctopiaError | None = None
         self._news = asyncio.Event()
@@ -43,7 +36,7 @@ class Buffer:
     async def fill(self) -> bool:
         """Wait until something is buffered; return False, or raise the reason, if nothing will come."""
         self._guard.check()
-        if self._callback is not None:
+        if self._has_callback:
             raise UsageError("expected a subscription without a callback: with one, publications go to the callback")
         while not self.items:
             if self.has_ended:
@@ -69,13 +62,9 @@ class Buffer:
     # The client's side.
 
     def put(self, received: Received) -> bool:
-        """Add a publication; return False if the buffer overflows and the subscription ends. ``wake`` must follow."""
+        """Handle a publication that does not fit; return False if the subscription ends."""
         if self.has_ended:
             self.lost += isinstance(self._error, SlowSubscriber)
-        elif self._callback is not None:
-            call(self._callback, received)
-        elif len(self.items) < self._size:
-            self.items.append(received)
         elif self._overflow is Overflow.DROP_OLDEST:
             self.items.popleft()
             self.items.append(received)
@@ -105,13 +94,7 @@ class Buffer:
         """Note that nothing more will come, and why; the first reason counts."""
         if not self.has_ended:
             self.has_ended = True
+            self.room = 0
+            self.callback = None
             self._error = error
             self._news.set()
-
-
-def call(callback: Callable[..., object], *arguments: object) -> None:
-    """Call a user's function; log what it raises."""
-    try:
-        callback(*arguments)
-    except Exception:
-        _log.exception("a callback failed: callback=%r", callback)

@@ -21,7 +21,7 @@ import itertools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, cast, get_args
 
 from octopia.addresses import Address
 from octopia.client.attempts import backoff_s, busy_s, connect_to, explain, is_final, silence
@@ -35,7 +35,8 @@ from octopia.transport.connection import HANDSHAKE_S
 from octopia.transport.settings import CLIENT_LINK
 
 _log = logging.getLogger(__name__)
-_REPLIES = get_args(ClientReply)
+_REPLIES = frozenset(get_args(ClientReply))
+_CARRIED = frozenset((Hello, Frame, Ack))
 _CLOSING_S = 1.0
 
 
@@ -45,7 +46,7 @@ class Listener(Protocol):
     def on_new_link(self, opening: Opening, *, is_first: bool) -> None:
         """Issue everything to a broker that does not know this client."""
 
-    def on_replies(self, replies: Sequence[ClientReply]) -> None:
+    def on_replies(self, replies: list[ClientReply]) -> None:
         """Handle what the broker said."""
 
     def on_room(self) -> None:
@@ -239,11 +240,10 @@ class Channel:
         if isinstance(first, Opening):
             self._opened(connection, first)
             return
-        carried = [item for item in items if isinstance(item, Hello | Frame | Ack)]
-        if self._broker is None or len(carried) < len(items):
+        if self._broker is None or not _CARRIED.issuperset(map(type, items)):
             self._violated(f"expected an Opening first, got {type(first).__name__}")
             return
-        self._receive(carried)
+        self._receive(cast("list[Item]", items))
 
     def on_capacity_changed(self, connection: Connection) -> None:
         """Continue writing."""
@@ -276,7 +276,7 @@ class Channel:
             self._came_up()
         if outcome.messages:
             self._hand_over(outcome.messages)
-        self._outbox.settle(session.acknowledged)
+        self._outbox.settle_up_to(session.acknowledged)
         self._pump()
 
     def _came_up(self) -> None:
@@ -294,10 +294,11 @@ class Channel:
         if not self._up.done():
             self._up.set_result(None)
 
-    def _hand_over(self, messages: Sequence[Message]) -> None:
-        replies = [each for each in messages if isinstance(each, _REPLIES)]
-        self._listener.on_replies(replies)
-        if len(replies) < len(messages):
+    def _hand_over(self, messages: list[Message]) -> None:
+        is_right = _REPLIES.issuperset(map(type, messages))
+        replies = messages if is_right else [each for each in messages if type(each) in _REPLIES]
+        self._listener.on_replies(cast("list[ClientReply]", replies))
+        if not is_right:
             self._violated("expected messages from a broker to a client, got one that brokers send to each other")
 
     def _violated(self, sentence: str) -> None:

@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from octopia.addresses import Address
-from octopia.client.buffer import Buffer, Callback
+from octopia.client.buffer import Buffer
+from octopia.client.callbacks import Callback
 from octopia.client.engine import Engine, Hooks
-from octopia.client.publisher import Attributes, Publishable, to_publication
+from octopia.client.publishable import Attributes, Publishable, to_publication
 from octopia.client.requests import Request
 from octopia.client.subscriptions import Advertisement, OnGap, Subscription
 from octopia.client.urls import find_addresses
@@ -236,8 +237,9 @@ def _to_overflow(value: Overflow | str) -> Overflow:
 
 
 def _check_timeout(timeout: float | None) -> None:
-    is_number = isinstance(timeout, int | float)
-    if timeout is not None and not (is_number and 0.0 < timeout < float("inf")):
+    if timeout is None:
+        return
+    if not (isinstance(timeout, int | float) and 0.0 < timeout < float("inf")):
         raise UsageError(f"expected a timeout in seconds above 0, or None, got {timeout!r}")
 
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from octopia.addresses import Address
-from octopia.client.buffer import Buffer, call
+from octopia.client.buffer import Buffer
+from octopia.client.callbacks import call
 from octopia.client.channel import Channel
 from octopia.client.guard import LoopGuard
+from octopia.client.inbox import deliver
 from octopia.client.outbox import Outbox
 from octopia.client.publisher import Publisher
-from octopia.client.received import Received
 from octopia.client.requests import Request, Requests
 from octopia.errors import OctopiaError, PeerError, SlowSubscriber, UsageError
 from octopia.protocol import Cause, MessageKind, Opening
@@ -104,15 +105,16 @@ class Engine:
             _log.warning("the host broker does not know this client: client=%s broker=%s", self.name, opening.sender)
             self._note_gap(Gap(Cause.NEW_SESSION))
 
-    def on_replies(self, replies: Sequence[ClientReply]) -> None:
+    def on_replies(self, replies: list[ClientReply]) -> None:
         """Handle what the broker said; wake each reader once."""
         now_ms = time.time() * 1000.0
         touched: dict[Buffer, None] = {}
-        for reply in replies:
-            if type(reply) is Deliver:
-                self._deliver(reply, now_ms, touched)
-            else:
-                self._on_answer(reply)
+        at, size = 0, len(replies)
+        while at < size:
+            at = deliver(replies, at, self.buffers, now_ms, touched, self._unsubscribe)
+            if at < size:
+                self._on_answer(replies[at])
+                at += 1
         for buffer in touched:
             buffer.wake()
 
@@ -140,16 +142,6 @@ class Engine:
             self.publisher.end(error)
             self._finish(error, error)
             self.channel.abort()
-
-    def _deliver(self, delivery: Deliver, now_ms: float, touched: dict[Buffer, None]) -> None:
-        received = Received(delivery, now_ms)
-        for handle in delivery.handles:
-            buffer = self.buffers.get(handle)
-            if buffer is None or not buffer.seen.add(delivery.id):
-                continue  # It was withdrawn while this was on its way, or has this already.
-            touched[buffer] = None
-            if not buffer.put(received):
-                self._unsubscribe(handle)
 
     def _unsubscribe(self, handle: int) -> None:
         """Withdraw a subscription that is too slow; until the broker has done so, deliveries for it count as lost."""

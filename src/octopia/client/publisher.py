@@ -1,64 +1,33 @@
 """The publisher: publications on their way to the host broker, and the calls that wait for them.
 
 A publication is *accepted* when the broker has acknowledged its frame and has not refused it. The backlog of unwritten
-publications is bounded; when it is full, calls wait for room in their order.
+publications is bounded; when it is full, calls wait for room in their order. Their publications are put into the outbox
+when there is room, as many as fit, before the calls continue: so they are written together.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from collections import OrderedDict
+from collections.abc import AsyncIterable, Callable, Iterable
 
-from octopia.client.outbox import Outbox
-from octopia.content import Publication, Value
+from octopia.client.outbox import Outbox, Ticket, at_item
+from octopia.client.publishable import Publishable, to_publication
+from octopia.content import Publication
 from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, TimedOut
-from octopia.protocol.messages import PublishRequest
-from octopia.wire import prepare
 
 BACKLOG_BYTES_MAX = 256 * 1024
 """The size of the backlog at which calls begin to wait for room."""
 
-Attributes: TypeAlias = Mapping[str, Value]
-Publishable: TypeAlias = Publication | Attributes | tuple[Attributes, bytes]
-"""A publication, its attributes, or a pair of attributes and payload."""
 
-
-def to_publication(item: Publishable) -> Publication:
-    """Check a publication, and encode it."""
-    if isinstance(item, tuple):
-        if len(item) != 2:
-            raise InvalidPublication(f"expected attributes and payload, got a tuple of {len(item)}")
-        item = Publication(*item)
-    elif not isinstance(item, Publication):
-        item = Publication(item)
-    prepare(item)
-    return item
-
-
-class Ticket(Protocol):
-    """A call that waits for publications to be accepted."""
-
-    @property
-    def is_abandoned(self) -> bool:
-        """True if the call has ended."""
-
-    def add(self, sequence: int) -> None:
-        """Wait for one more publication."""
-
-    def settle(self, sequence: int, error: OctopiaError | None) -> None:
-        """Take the result of one publication."""
-
-
-class Single:
+class Single(Ticket):
     """The ticket of one publication."""
 
-    __slots__ = ("open", "outcome")
+    __slots__ = ("outcome",)
 
     def __init__(self) -> None:
-        self.open: tuple[int, ...] = ()
+        super().__init__()
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -66,51 +35,40 @@ class Single:
         """True if the call has ended."""
         return self.outcome.done()
 
-    def add(self, sequence: int) -> None:
-        """Note the number of the publication."""
-        self.open = (sequence,)
-
-    def settle(self, sequence: int, error: OctopiaError | None) -> None:
-        """Return to the caller, or raise the error there."""
-        if self.outcome.done():
-            return
-        if error is None:
-            self.outcome.set_result(None)
-        else:
+    def failed(self, index: int, error: OctopiaError) -> None:
+        """Raise the error in the call."""
+        if not self.outcome.done():
             self.outcome.set_exception(error)
 
+    def settled(self) -> None:
+        """Return to the caller, unless the publication has failed."""
+        if not self.outcome.done():
+            self.outcome.set_result(None)
 
-class Batch:
-    """The ticket of many publications. ``open`` maps the numbers of those that are not settled to their index."""
+
+class Batch(Ticket):
+    """The ticket of many publications."""
+
+    is_abandoned = False
 
     def __init__(self) -> None:
-        self.count = 0
-        self.accepted = 0
+        super().__init__()
         self.failures: list[OctopiaError] = []
-        self.is_abandoned = False
-        self.open: dict[int, int] = {}
         self._settled = asyncio.Event()
+
+    def failed(self, index: int, error: OctopiaError) -> None:
+        """Keep the error."""
+        self.failures.append(at_item(index, error))
+
+    def settled(self) -> None:
+        """Wake the call."""
         self._settled.set()
-
-    def add(self, sequence: int) -> None:
-        """Wait for one more."""
-        self.open[sequence] = self.count
-        self.count += 1
-        self._settled.clear()
-
-    def settle(self, sequence: int, error: OctopiaError | None) -> None:
-        """Count the result of one."""
-        index = self.open.pop(sequence)
-        if error is None:
-            self.accepted += 1
-        else:
-            self.failures.append(_at(index, error))
-        if not self.open:
-            self._settled.set()
 
     async def wait(self) -> None:
         """Return when all are settled."""
-        await self._settled.wait()
+        if self.open:
+            self._settled.clear()
+            await self._settled.wait()
 
     def result(self) -> int:
         """Return the number accepted, or raise the first failure with a note of the numbers."""
@@ -120,38 +78,9 @@ class Batch:
 
     def noted(self, error: OctopiaError) -> OctopiaError:
         """Add a note with the numbers to an error."""
-        unknown = f", {len(self.open)} have an unknown outcome" if self.open else ""
+        unknown = f", {self.open} have an unknown outcome" if self.open else ""
         error.add_note(f"{self.accepted} publications were accepted, {len(self.failures)} failed{unknown}")
         return error
-
-
-def _at(index: int, error: OctopiaError) -> OctopiaError:
-    """Return an error about one item of a batch with the index of the item; others concern all items."""
-    if isinstance(error, InvalidPublication | OutcomeUnknown | RequestRefused):
-        return type(error)(f"item {index}: {error}")
-    return error
-
-
-class _Entry:
-    """A publication in the outbox."""
-
-    __slots__ = ("_publisher", "_ticket", "message")
-
-    def __init__(self, message: PublishRequest, ticket: Ticket, publisher: Publisher):
-        self.message = message
-        self._ticket = ticket
-        self._publisher = publisher
-
-    @property
-    def is_abandoned(self) -> bool:
-        return self._ticket.is_abandoned or not self._publisher.awaits(self.message.sequence)
-
-    def acknowledged(self) -> None:
-        self._publisher.settle(self.message.sequence, None)
-
-    def forgotten(self) -> None:
-        sentence = "the host broker lost its memory, or was lost, before it had acknowledged this publication"
-        self._publisher.settle(self.message.sequence, OutcomeUnknown(sentence))
 
 
 class Publisher:
@@ -161,28 +90,25 @@ class Publisher:
         self._outbox = outbox
         self._poke = poke
         self._ask = ask
-        self._sequence = 0
-        self._open: dict[int, Ticket] = {}
-        self._turn = asyncio.Lock()
-        self._has_room = asyncio.Event()
+        self._waiting: OrderedDict[asyncio.Future[None], tuple[Publication, Ticket] | None] = OrderedDict()
         self._is_idle = asyncio.Event()
-        self._is_idle.set()
         self._end: OctopiaError | None = None
+        outbox.on_idle = self._is_idle.set
 
     # The client's side.
 
     async def publish(self, publication: Publication, timeout: float | None = None) -> None:
         """Return when a publication is accepted."""
         ticket = Single()
+        if timeout is None:
+            return await self._put_one(publication, ticket)
         try:
             async with asyncio.timeout(timeout):
-                await self._put(publication, ticket)
-                self._ask()
-                await ticket.outcome
+                await self._put_one(publication, ticket)
         except TimeoutError:
             if ticket.outcome.done() and not ticket.outcome.cancelled():
                 return ticket.outcome.result()  # The answer and the end of the time came together.
-            raise self._expired(ticket.open, timeout) from None
+            raise self._expired([ticket.last] if ticket.last else [], timeout) from None
 
     async def publish_many(
         self, items: Iterable[Publishable] | AsyncIterable[Publishable], timeout: float | None = None
@@ -195,64 +121,59 @@ class Publisher:
         except TimeoutError:
             if not limit.expired():
                 raise  # It is the source's own.
-            raise batch.noted(self._expired(tuple(batch.open), timeout)) from None
+            is_open = [sequence for sequence, posting in self._outbox.open.items() if posting.ticket is batch]
+            raise batch.noted(self._expired(is_open, timeout)) from None
         finally:
             batch.is_abandoned = True
         return batch.result()
 
     async def settled(self) -> None:
         """Return when all that was published before is settled."""
-        async with self._turn:
-            pass  # The calls that waited for room before this one have put their publications.
-        self._ask()
-        await self._is_idle.wait()
+        if self._waiting:
+            await self._turn(None)  # Then the calls that waited for room before this one have put their publications.
+        if self._outbox.open:
+            self._is_idle.clear()
+            self._ask()
+            await self._is_idle.wait()
 
     # The connection's side.
 
     def room_was_made(self) -> None:
-        """Wake a call that waits for room, if there is some."""
-        if self._outbox.backlog_bytes < BACKLOG_BYTES_MAX:
-            self._has_room.set()
-
-    def settle(self, sequence: int, error: OctopiaError | None) -> bool:
-        """Settle a publication; return False if no call waits for it any more."""
-        ticket = self._open.pop(sequence, None)
-        if ticket is None:
-            return False
-        if not self._open:
-            self._is_idle.set()
-        is_awaited = not ticket.is_abandoned
-        ticket.settle(sequence, error)
-        return is_awaited
-
-    def awaits(self, sequence: int) -> bool:
-        """Return whether a publication is not settled."""
-        return sequence in self._open
+        """Put the publications of calls that wait, as many as there is room for."""
+        while self._waiting and self._outbox.backlog_bytes < BACKLOG_BYTES_MAX:
+            turn, waiting = self._waiting.popitem(last=False)
+            if turn.done():
+                continue  # The call was cancelled, and has not run since.
+            if waiting is not None:
+                self._add(*waiting)
+            turn.set_result(None)
 
     def refused(self, sequence: int, reason: str) -> RequestRefused | None:
         """Fail a publication; return the error if no call waits for it any more."""
         error = RequestRefused(f"the broker refused a publication: {reason}")
-        return None if self.settle(sequence, error) else error
+        return None if self._outbox.settle(sequence, error) else error
 
     def end(self, error: OctopiaError) -> None:
         """Fail all open publications, and all later ones."""
         self._end = error
-        for request in self._outbox.written_publications():
+        for sequence in self._outbox.written_publications():
             unknown = OutcomeUnknown(f"the connection ended before this publication was acknowledged: {error}")
-            self.settle(request.sequence, unknown)
-        for sequence in list(self._open):
-            self.settle(sequence, error)
-        self._has_room.set()
+            self._outbox.settle(sequence, unknown)
+        for sequence in list(self._outbox.open):
+            self._outbox.settle(sequence, error)
+        while self._waiting:
+            turn, waiting = self._waiting.popitem(last=False)
+            if not turn.done() and waiting is None:
+                turn.set_result(None)
+            elif not turn.done():
+                turn.set_exception(error)
 
     async def _put_all(self, items: Iterable[Publishable] | AsyncIterable[Publishable], batch: Batch) -> None:
         try:
-            async with contextlib.aclosing(_each(items)) as each:
-                async for item in each:
-                    try:
-                        publication = to_publication(item)
-                    except InvalidPublication as error:
-                        raise _at(batch.count, error) from None
-                    await self._put(publication, batch)
+            if isinstance(items, AsyncIterable):
+                await self._put_each(items, batch)
+            else:
+                await self._put_in_turns(items, batch)
         except asyncio.CancelledError:
             raise
         except BaseException:
@@ -261,6 +182,35 @@ class Publisher:
             raise
         self._ask()
         await batch.wait()
+
+    async def _put_in_turns(self, items: Iterable[Publishable], batch: Batch) -> None:
+        """Put as many as there is room for in each turn of the event loop."""
+        iterator = iter(items)
+        while True:
+            room_bytes = BACKLOG_BYTES_MAX if self._end is None and not self._waiting else 0
+            try:
+                waiting = self._outbox.put_all(iterator, batch, room_bytes, time.time)
+            finally:
+                self._poke()
+            if waiting is None:
+                return
+            await self._put(waiting, batch)
+
+    async def _put_each(self, items: AsyncIterable[Publishable], batch: Batch) -> None:
+        async for item in items:
+            try:
+                publication = to_publication(item)
+            except InvalidPublication as error:
+                raise at_item(batch.count, error) from None
+            await self._put(publication, batch)
+
+    async def _put_one(self, publication: Publication, ticket: Single) -> None:
+        try:
+            await self._put(publication, ticket)
+            self._ask()
+            await ticket.outcome
+        finally:
+            ticket.outcome.cancel()  # If the call was cancelled in the turn in which its publication was put.
 
     def _expired(self, sequences: Iterable[int], timeout: float | None) -> OctopiaError:
         """Withdraw publications that are not written; return the error of a call whose time is over."""
@@ -271,40 +221,28 @@ class Publisher:
             if sequence <= self._outbox.departed:
                 is_unknown = True
             else:
-                self.settle(sequence, withdrawn)
+                self._outbox.settle(sequence, withdrawn)
         if is_unknown:
             return OutcomeUnknown(f"written, but not acknowledged within {timeout} s; it may or may not be accepted")
         return withdrawn
 
     async def _put(self, publication: Publication, ticket: Ticket) -> None:
-        if self._turn.locked() or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX:
-            async with self._turn:
-                await self._room()
-                self._add(publication, ticket)
+        if self._end is None and (self._waiting or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX):
+            await self._turn((publication, ticket))
         else:
             self._add(publication, ticket)
 
-    async def _room(self) -> None:
-        while self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX and self._end is None:
-            self._has_room.clear()
-            await self._has_room.wait()
+    async def _turn(self, waiting: tuple[Publication, Ticket] | None) -> None:
+        """Wait for the calls that wait already, and for room; then ``waiting`` has been put."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = waiting
+        try:
+            await turn
+        finally:
+            self._waiting.pop(turn, None)
 
     def _add(self, publication: Publication, ticket: Ticket) -> None:
         if self._end is not None:
             raise self._end
-        self._sequence += 1
-        request = PublishRequest(self._sequence, publication, time.time() * 1000.0)
-        self._open[self._sequence] = ticket
-        self._is_idle.clear()
-        ticket.add(self._sequence)
-        self._outbox.put_publication(_Entry(request, ticket, self), publication.size)
+        self._outbox.put_publication(publication, ticket, time.time() * 1000.0)
         self._poke()
-
-
-async def _each(items: Iterable[Publishable] | AsyncIterable[Publishable]) -> AsyncGenerator[Publishable, None]:
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-    else:
-        for item in items:
-            yield item

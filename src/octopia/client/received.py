@@ -1,24 +1,29 @@
-"""Publications as a subscriber receives them."""
+"""Publications as a subscriber receives them.
+
+Plain Python that Cython compiles (``received.pxd``), since one is made per receipt. Attributes are decoded when the
+program first reads one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from octopia.content import Publication, Value
 from octopia.ids import PublicationId
-from octopia.protocol.messages import Deliver
+from octopia.protocol.transit import Deliver
 
 
-class Received(msgspec.Struct, frozen=True, gc=False):
+class Received:
     """A received publication. ``received["price"]`` is short for ``received.attributes["price"]``.
 
     Times are in ms since 1970, ``published_ms`` by the publisher's clock and ``received_ms`` by this machine's.
     """
 
-    _delivery: Deliver
-    received_ms: float
+    __slots__ = ("_delivery", "_received_ms")
+
+    def __init__(self, delivery: Deliver, received_ms: float):
+        self._delivery = delivery
+        self._received_ms = received_ms
 
     @property
     def publication(self) -> Publication:
@@ -46,6 +51,11 @@ class Received(msgspec.Struct, frozen=True, gc=False):
         return self._delivery.published_ms
 
     @property
+    def received_ms(self) -> float:
+        """The time at which this client received it."""
+        return self._received_ms
+
+    @property
     def hops(self) -> int:
         """The number of links between brokers that it crossed."""
         return self._delivery.hop
@@ -60,5 +70,24 @@ class Received(msgspec.Struct, frozen=True, gc=False):
         """Return the value of an attribute, or the default if it is missing."""
         return self._delivery.publication.attributes.get(name, default)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Received):
+            return NotImplemented
+        return self._received_ms == other._received_ms and self._delivery == other._delivery
+
+    def __hash__(self) -> int:
+        return hash((self._delivery, self._received_ms))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Received, (self._delivery, self._received_ms)
+
     def __repr__(self) -> str:
         return f"Received({dict(self.attributes)!r}, id={self.id}, payload={len(self.payload)} bytes)"
+
+
+def received_of(delivery: Deliver, received_ms: float) -> Received:
+    """Return a delivery as a program sees it."""
+    received = Received.__new__(Received)
+    received._delivery = delivery
+    received._received_ms = received_ms
+    return received

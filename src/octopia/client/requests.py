@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octopia.client.outbox import Outbox
+from octopia.client.outbox import Entry, Outbox
 from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
 from octopia.protocol import MessageKind
 from octopia.protocol.messages import (
@@ -86,13 +86,13 @@ class Request:
         return True
 
 
-class _Issue:
+class _Issue(Entry):
     """A request in the outbox."""
 
     __slots__ = ("_request", "_requests")
-    is_abandoned = False
 
     def __init__(self, request: Request, requests: Requests):
+        super().__init__()
         self._request = request
         self._requests = requests
 
@@ -108,13 +108,13 @@ class _Issue:
         pass  # It is issued again.
 
 
-class _Withdrawal:
+class _Withdrawal(Entry):
     """A withdrawal in the outbox. A broker that has forgotten everything has nothing left to withdraw."""
 
     __slots__ = ("message", "outcome")
-    is_abandoned = False
 
     def __init__(self, message: Withdrawing):
+        super().__init__()
         self.message = message
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -14,6 +14,8 @@ The numbers seen from a source are kept as *runs* of consecutive numbers. The wi
   Beyond that, the least recently used sources are forgotten.
 
 A second copy of a publication outside the window is given to the program. A publication that is new is never dropped.
+
+Plain Python that Cython compiles (``seen.pxd``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-from octopia.ids import BrokerId, PublicationId
+from octopia.content import bits
+from octopia.ids import BrokerId
 
 RUNS_PER_SOURCE = 4_096
 RUNS_MAX = 65_536
@@ -45,28 +48,30 @@ class Seen:
         self._starts: array[int] = array("Q")
         self._ends: array[int] = array("Q")
 
-    def add(self, publication: PublicationId) -> bool:
-        """Add a publication, and return whether it is new."""
-        if publication.host_broker is not self._host_broker or publication.incarnation != self._incarnation:
-            self._select(publication)
-        number, ends = publication.number, self._ends
-        last = ends[-1] if ends else -2
-        if number == last + 1:
-            ends[-1] = number
-        elif number > last:
-            self._starts.append(number)
-            ends.append(number)
-            self._cost += 1
-            if self._cost > RUNS_MAX or len(ends) > RUNS_PER_SOURCE + _SLACK:
-                self._trim()
-        else:
-            return self._add_late(number)
+    def add(self, host_broker: BrokerId, incarnation: int, number: int) -> bool:
+        """Add the publication with this id, and return whether it is new."""
+        if host_broker is not self._host_broker or incarnation != self._incarnation:
+            self._select(host_broker, incarnation)
+        count = len(self._ends)
+        if count:
+            ends = bits.words(self._ends)
+            last = ends[count - 1]
+            if number <= last:
+                return self._add_late(number)
+            if number - last == 1:
+                ends[count - 1] = number
+                return True
+        self._starts.append(number)
+        self._ends.append(number)
+        self._cost += 1
+        if self._cost > RUNS_MAX or count >= RUNS_PER_SOURCE + _SLACK:
+            self._trim()
         return True
 
-    def _select(self, publication: PublicationId) -> None:
-        """Make the source of a publication the last one used."""
-        self._host_broker, self._incarnation = publication.host_broker, publication.incarnation
-        key = (publication.host_broker, publication.incarnation)
+    def _select(self, host_broker: BrokerId, incarnation: int) -> None:
+        """Make a source the last one used."""
+        self._host_broker, self._incarnation = host_broker, incarnation
+        key = (host_broker, incarnation)
         runs = self._sources.pop(key, None)
         if runs is None:
             runs = (array("Q"), array("Q"))

@@ -11,6 +11,7 @@ from typing import Any
 
 _double = struct.Struct(">d").unpack_from
 _single = struct.Struct(">f").unpack_from
+_put_double = struct.Struct(">d").pack_into
 
 
 def hash_of(data: bytes, at: int, length: int, end: int) -> int:
@@ -82,3 +83,44 @@ def doubles(kept: array[float]) -> array[float]:
 def longs_to_bytes(numbers: array[int], count: int) -> bytes:
     """Return the first numbers as bytes."""
     return numbers[:count].tobytes()
+
+
+# Writing.
+
+
+def octets(kept: array[int]) -> array[int]:
+    """Return the bytes of an array, as ``longs`` does."""
+    return kept
+
+
+def octets_to_bytes(buffer: array[int], length: int) -> bytes:
+    """Return the first bytes of a buffer."""
+    return buffer[:length].tobytes()
+
+
+def put_big(buffer: array[int], at: int, number: int, width: int) -> None:
+    """Write the low ``width`` bytes of a number, big-endian."""
+    for index in range(width):
+        buffer[at + index] = number >> 8 * (width - 1 - index) & 0xFF
+
+
+def put_double(buffer: array[int], at: int, number: float) -> None:
+    """Write a big-endian double."""
+    _put_double(buffer, at, number)
+
+
+def to_int64(number: int) -> int:
+    """Return a number of 64 bits, or raise OverflowError."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError("expected a signed 64-bit integer")
+    return number
+
+
+def utf8_length(text: str) -> int:
+    """Return the number of bytes of a string in UTF-8, or raise UnicodeEncodeError if it has lone surrogates."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def put_utf8(buffer: array[int], at: int, text: str, length: int) -> None:
+    """Write a string whose ``utf8_length`` is known."""
+    buffer[at : at + length] = array("B", text.encode())

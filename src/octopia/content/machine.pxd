@@ -2,6 +2,7 @@
 #
 # Modules write ``from octopia.content import bits``, and their .pxd ``from octopia.content cimport machine as bits``.
 from cpython cimport array
+from libc.string cimport memcpy
 
 cdef extern from * nogil:
     """
@@ -80,6 +81,27 @@ cdef extern from * nogil:
         return memcmp(one + at, other + start, (size_t)length) == 0;
     }
 
+    static inline void octopia_put_big(unsigned char *buffer, long long at, long long number, long long width) {
+        for (long long index = width - 1; index >= 0; index--, number >>= 8)
+            buffer[at + index] = (unsigned char)number;
+    }
+
+    static inline void octopia_put_double(unsigned char *buffer, long long at, double number) {
+        unsigned long long bits;
+        memcpy(&bits, &number, 8);
+    #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
+        bits = __builtin_bswap64(bits);
+    #endif
+        memcpy(buffer + at, &bits, 8);
+    }
+
+    static inline const char *octopia_utf8(PyObject *text, Py_ssize_t *length) {
+        if (!PyUnicode_IS_COMPACT_ASCII(text))
+            return PyUnicode_AsUTF8AndSize(text, length);
+        *length = PyUnicode_GET_LENGTH(text);
+        return (const char *)PyUnicode_DATA(text);
+    }
+
     #define octopia_prefetch(numbers, at) __builtin_prefetch((numbers) + (at))
     #endif
     """
@@ -93,6 +115,11 @@ cdef extern from * nogil:
                              long long length)
     long long lowest_bit "__builtin_ctzll"(unsigned long long word)
     void prefetch "octopia_prefetch"(const double *numbers, long long at)
+    void put_big "octopia_put_big"(unsigned char *buffer, long long at, long long number, long long width)
+    void put_double "octopia_put_double"(unsigned char *buffer, long long at, double number)
+
+cdef extern from *:
+    const char *utf8 "octopia_utf8"(object text, Py_ssize_t *length) except NULL
 
 
 cdef inline long long *longs(array.array kept) noexcept:
@@ -109,3 +136,27 @@ cdef inline double *doubles(array.array kept) noexcept:
 
 cdef inline bytes longs_to_bytes(const long long *numbers, long long count):
     return (<const char *>numbers)[:8 * count]
+
+
+cdef inline unsigned char *octets(array.array kept) noexcept:
+    return kept.data.as_uchars
+
+
+cdef inline bytes octets_to_bytes(const unsigned char *buffer, long long length):
+    return (<const char *>buffer)[:length]
+
+
+cdef inline long long to_int64(object number) except? -1:
+    return number
+
+
+cdef inline long long utf8_length(str text) except -1:
+    cdef Py_ssize_t length
+    utf8(text, &length)
+    return length
+
+
+cdef inline int put_utf8(unsigned char *buffer, long long at, str text, long long length) except -1:
+    cdef Py_ssize_t same_length
+    memcpy(buffer + at, utf8(text, &same_length), <size_t>length)
+    return 0

@@ -2,6 +2,10 @@
 cimport cython
 
 from octopia.content.encoded cimport check
+from octopia.content.packing cimport Packer
+
+cdef Packer _packer
+cdef bint _PACKS
 
 
 @cython.final

@@ -1,7 +1,7 @@
 """Publications: named attributes, which filters see, and a payload, which only clients read.
 
-Plain Python that Cython compiles (``publications.pxd``). A publication that was received holds the bytes of its
-attributes; they are decoded when somebody first reads them.
+Plain Python that Cython compiles (``publications.pxd``). A publication holds the bytes of its attributes, which are
+decoded when somebody first reads them. Uncompiled, one that was made by a program holds a dict instead.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from collections.abc import Mapping
 
 import msgspec
 
-from octopia.content.encoded import check
+from octopia.content.encoded import IS_COMPILED, check
 from octopia.content.limits import (
     NUMBER_BYTES,
     PUBLICATION_ATTRIBUTES_MAX,
     PUBLICATION_PAYLOAD_BYTES_MAX,
     STRING_LENGTH_MAX,
 )
+from octopia.content.packing import Packer
 from octopia.content.values import Value, check_name, check_value, same_value, shorten
 from octopia.errors import InvalidPublication
 
 _decode = msgspec.msgpack.Decoder(dict[str, int | float | str | bool]).decode
+_packer = Packer()
+_PACKS = IS_COMPILED
 
 
 class Publication:
@@ -33,12 +36,14 @@ class Publication:
     __slots__ = ("_attributes", "_encoded_attributes", "_payload", "_size")
 
     def __init__(self, attributes: Mapping[str, Value], payload: bytes = b""):
-        copied = _checked_attributes(attributes)
-        _check_payload(payload)
-        self._attributes: Mapping[str, Value] | None = copied
+        encoded = _packer.pack(attributes) if _PACKS and type(attributes) is dict else b""
+        size = _packer.size
+        self._attributes: Mapping[str, Value] | None = None if encoded else _checked_attributes(attributes)
+        if type(payload) is not bytes or len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
+            raise _wrong_payload(payload)
         self._payload = payload
-        self._size = 0
-        self._encoded_attributes = b""
+        self._encoded_attributes = encoded
+        self._size = size + len(payload) if encoded else 0
 
     @staticmethod
     def trusted(attributes: Mapping[str, Value], payload: bytes = b"") -> Publication:
@@ -138,10 +143,9 @@ def _checked_attributes(attributes: Mapping[str, Value]) -> dict[str, Value]:
     return copied
 
 
-def _check_payload(payload: bytes) -> None:
+def _wrong_payload(payload: object) -> InvalidPublication:
     if type(payload) is not bytes:
-        raise InvalidPublication(f"expected a payload of bytes, got {type(payload).__qualname__}")
-    if len(payload) > PUBLICATION_PAYLOAD_BYTES_MAX:
-        raise InvalidPublication(
-            f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}"
-        )
+        return InvalidPublication(f"expected a payload of bytes, got {type(payload).__qualname__}")
+    return InvalidPublication(
+        f"expected a payload of at most {PUBLICATION_PAYLOAD_BYTES_MAX} bytes, got {len(payload)}"
+    )

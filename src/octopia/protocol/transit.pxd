@@ -57,6 +57,9 @@ cdef class Deliver(Numbered):
     cdef public bint is_shared
 
 
+@cython.locals(request=PublishRequest)
+cpdef PublishRequest request_of(unsigned long long sequence, publication, double published_ms)
+
 @cython.locals(copy=Publish)
 cpdef Publish first_copy(PublishRequest request, host_broker, unsigned long long incarnation, unsigned long long number)
 

@@ -213,6 +213,17 @@ class Deliver(Numbered):
         self.size_bytes = _HEADER + publication.size
 
 
+def request_of(sequence: int, publication: Publication, published_ms: float) -> PublishRequest:
+    """Return a publisher's request."""
+    request = PublishRequest.__new__(PublishRequest)
+    request.sequence = sequence
+    request.publication = publication
+    request.published_ms = published_ms
+    request.traffic_class = 0
+    request.size_bytes = _HEADER + publication.size
+    return request
+
+
 def first_copy(request: PublishRequest, host_broker: BrokerId, incarnation: int, number: int) -> Publish:
     """Return the publication that a client has requested, with the number that its host broker gives it."""
     copy = Publish.__new__(Publish)

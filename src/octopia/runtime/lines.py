@@ -80,12 +80,11 @@ class Line:
         """Pass on the items of the session, up to one that has no place in it."""
         if connection is not self.connection:
             return
-        for place, item in enumerate(items):
-            if type(item) not in _SESSION_ITEMS:
-                reason = f"expected an item of a session, got {type(item).__name__}"
-                self._host.refuse(connection, CloseCode.VIOLATION, reason, **fields_of(self.peer))
-                items = items[:place]
-                break
+        if not _SESSION_ITEMS.issuperset(map(type, items)):
+            place = next(place for place, item in enumerate(items) if type(item) not in _SESSION_ITEMS)
+            reason = f"expected an item of a session, got {type(items[place]).__name__}"
+            self._host.refuse(connection, CloseCode.VIOLATION, reason, **fields_of(self.peer))
+            items = items[:place]
         self._host.received(self.peer, items)  # type: ignore[arg-type]
 
     def on_capacity_changed(self, connection: Connection) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 from octopia.errors import BadFrame
 from octopia.protocol import WireItem
@@ -53,9 +54,9 @@ class Reader:
         """
         if self._failure is None:
             self._buffer += data
-        return self._items()
+        return itertools.chain.from_iterable(self._batches())
 
-    def _items(self) -> Iterator[WireItem]:
+    def _batches(self) -> Iterator[Sequence[WireItem]]:
         if self._failure is not None:
             raise self._failure
         if len(self._buffer) < self._needed:
@@ -68,7 +69,7 @@ class Reader:
                 if relaying.IS_COMPILED:
                     publications: list[WireItem] = []
                     at = relaying.read(data, at, self._limits.publication_bytes_max, publications)
-                    yield from publications
+                    yield publications
                     if size - at < _START_BYTES:
                         break
                 length, kind = _unpack_start(data, at)
@@ -80,7 +81,7 @@ class Reader:
                     break
                 item = DECODERS[kind](data, at, end)
                 at = end
-                yield item
+                yield (item,)
         except REFUSALS as error:
             self._failure = _explained(error, kind)
             self._buffer.clear()

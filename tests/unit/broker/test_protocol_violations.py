@@ -5,7 +5,8 @@ import pytest
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, ClientId, SubscriptionId
 from octopia.protocol import ClusterIndexVector
-from octopia.protocol.messages import CivSet, CivUnset, Deliver, Message, Unadvertise, Unsubscribe, Version
+from octopia.protocol.duties import Lane, Origin
+from octopia.protocol.messages import CivSet, CivUnset, Deliver, Detour, Message, Unadvertise, Unsubscribe, Version
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, want
 
 HERE = "b.1"
@@ -125,6 +126,33 @@ def test_a_carried_civ_that_names_a_cluster_which_does_not_exist():
     broker = make_broker(HERE)
     beyond = publish("b.0", 0, ClusterIndexVector.of([9], 10), x=1)
     assert isinstance(broker.receive(at("b.0"), [beyond], 0.0).violation, ProtocolViolation)
+
+
+@pytest.mark.parametrize(
+    ("sender", "bits", "detour", "says"),
+    [
+        ("b.0", 0b10, None, "without a detour: expected both or none"),
+        ("a.1", 0b10, Detour(Lane.PLAIN, 1), "over an aLink it has nothing but clusters to enter"),
+        ("b.0", 0b10, Detour(Lane.PLAIN, 1, Origin.HOST, (("a", 0b10000),)), "it names an unknown cluster"),
+        ("b.0", 0, Detour(Lane.PLAIN, 1), "it owes nothing"),
+        ("b.0", 0b10, Detour(Lane.PLAIN, 1, Origin.HOST, (("z", 0b1),)), "a region that is no neighbour"),
+        ("b.0", 0b10, Detour(Lane.REROUTED, 1, "z", (("a", 0b1),)), "it cannot have come from there"),
+        ("b.0", 0b10, Detour(Lane.REROUTED, 1, Origin.HOST, (("a", 0b10),)), "it owes a cluster twice"),
+        ("b.0", 0b10, Detour(Lane.REROUTED, 1), "it is in the wrong lane"),
+    ],
+)
+def test_headers_that_adaptive_routing_cannot_have_sent(sender: str, bits: int, detour: Detour | None, says: str):
+    broker = make_broker(HERE, algorithm="adaptive")
+    copy = publish("b.0", 0, x=1).copy(ClusterIndexVector(bits, 4), detour, 0)
+    violation = broker.receive(at(sender), [copy], 0.0).violation
+    assert isinstance(violation, ProtocolViolation)
+    assert says in str(violation)
+
+
+def test_a_detour_where_routing_is_not_adaptive():
+    broker = make_broker(HERE)
+    copy = publish("b.0", 0, x=1).copy(ClusterIndexVector(0b10, 4), Detour(Lane.REROUTED, 2), 0)
+    assert "routing is not adaptive here" in str(broker.receive(at("b.0"), [copy], 0.0).violation)
 
 
 def test_a_neighbour_speaks_of_subscriptions_of_the_own_cluster_only():

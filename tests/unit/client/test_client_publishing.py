@@ -16,7 +16,7 @@ from octopia.client.publisher import Publisher
 from octopia.content import Publication
 from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, TimedOut, UsageError
 from octopia.link import LinkSettings, Session
-from octopia.protocol import Grant, Hello
+from octopia.protocol import Frame, Grant, Hello
 from octopia.protocol.messages import AdvertiseRequest, PublishRequest, Refused
 from support import turn
 
@@ -370,5 +370,88 @@ def test_what_was_told_to_have_failed_is_never_written(many: bool):
         assert session.last_sequence == 0
         with pytest.raises(UsageError):
             await task
+
+    asyncio.run(run())
+
+
+def open_outbox() -> tuple[Outbox, Session]:
+    session = Session(1, LinkSettings())
+    session.connected(0.0)
+    session.receive([Hello(2, 0, 0, Grant(1, 2**20, ()))], 0.0)
+    return Outbox(), session
+
+
+def written(session: Session) -> list[object]:
+    return [item.message.publication.attributes["x"] for item in session.drain(0.0) if isinstance(item, Frame)]
+
+
+def test_calls_that_wait_for_room_are_written_together_in_their_order(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher, "BACKLOG_BYTES_MAX", 100)
+
+    async def run() -> None:
+        outbox, session = open_outbox()
+        sender = Publisher(outbox, lambda: None, lambda: None)
+        calls = [asyncio.create_task(sender.publish(Publication({"x": x}))) for x in range(30)]
+        calls.append(asyncio.create_task(sender.publish_many({"x": x} for x in range(30, 40))))
+        await turn()
+        assert outbox.backlog_bytes == 100
+        for number in range(3):
+            outbox.pump(session, 0.0)
+            assert written(session) == list(range(10 * number, 10 * number + 10))
+            sender.room_was_made()
+        await turn()
+        outbox.pump(session, 0.0)
+        sender.room_was_made()
+        assert written(session) == list(range(30, 40))
+        outbox.settle_up_to(session.last_sequence)
+        assert await asyncio.gather(*calls) == [None] * 30 + [10]
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_room_leaves_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher, "BACKLOG_BYTES_MAX", 20)
+
+    async def run() -> None:
+        outbox, session = open_outbox()
+        sender = Publisher(outbox, lambda: None, lambda: None)
+        calls = [asyncio.create_task(sender.publish(Publication({"x": x}))) for x in range(6)]
+        await turn()
+        assert len(sender._waiting) == 4
+        calls[2].cancel()
+        await turn()
+        assert len(sender._waiting) == 3
+        calls[3].cancel()  # It has not run since when there is room.
+        outbox.pump(session, 0.0)
+        sender.room_was_made()
+        calls[4].cancel()  # Its publication is in the outbox.
+        await turn()
+        outbox.pump(session, 0.0)
+        assert written(session) == [0, 1, 5]
+        outbox.settle_up_to(session.last_sequence)
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(each, asyncio.CancelledError) for each in results] == [False, False, True, True, True, False]
+        assert not outbox.open
+        assert not sender._waiting
+
+    asyncio.run(run())
+
+
+def test_calls_that_wait_for_room_fail_at_the_end_and_closing_does_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher, "BACKLOG_BYTES_MAX", 20)
+
+    async def run() -> None:
+        outbox, _ = open_outbox()
+        sender = Publisher(outbox, lambda: None, lambda: None)
+        calls = [asyncio.create_task(sender.publish(Publication({"x": x}))) for x in range(4)]
+        await turn()
+        closing = asyncio.create_task(sender.settled())
+        await turn()
+        sender.end(UsageError("closed"))
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert list(map(str, results)) == ["closed"] * 4
+        await closing
+        with pytest.raises(UsageError, match="closed"):
+            await sender.publish(Publication({"x": 4}))
 
     asyncio.run(run())
