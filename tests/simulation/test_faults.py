@@ -129,7 +129,6 @@ import msgspec
 from random_faults import draw
 from octopia.simulator.run import run_scenario
 from octopia.simulator.world import Stuck
-from support import RowList
 for seed in map(int, sys.argv[1:]):
     sys.stdout.buffer.write(msgspec.json.encode(run_scenario(draw(seed)).to_json()) + b"\\n")
 """
