@@ -65,6 +65,10 @@ cdef extern from * nogil:
                                          long long length) {
         return memcmp(data + at, other, (size_t)length) == 0;
     }
+
+    static inline PyObject *octopia_cut(const unsigned char *data, long long at, long long end) {
+        return PyBytes_FromStringAndSize((const char *)data + at, (Py_ssize_t)(end - at));
+    }
     #endif
     """
     long long u16 "octopia_u16"(const unsigned char *data, long long at)
@@ -78,3 +82,7 @@ cdef extern from * nogil:
     void put "octopia_put"(unsigned char *buffer, long long at, const unsigned char *data, long long length)
     bint same "octopia_same_words"(const unsigned char *data, long long at, const unsigned char *other, long long length)
     long long ones "__builtin_popcountll"(unsigned long long word)
+
+
+cdef extern from *:
+    bytes cut "octopia_cut"(const unsigned char *data, long long at, long long end)

@@ -97,7 +97,7 @@ def _message(data: bytes, at: int, end: int) -> Any:
         return None
     if kind != _PUBLISH_REQUEST and not _name(message, data, at, region_bytes):
         return None
-    publication = scanned(data[attributes_at:payload_at], data[payload_at:end])
+    publication = scanned(words.cut(start, attributes_at, payload_at), words.cut(start, payload_at, end))
     if publication is None:
         return None
     message.publication = publication
@@ -119,7 +119,7 @@ def _publish(data: bytes, at: int, extra_at: int, attributes_at: int) -> Publish
     detour = None
     if extra_at < attributes_at:
         try:
-            detour = detour_of(data[extra_at:attributes_at])
+            detour = detour_of(words.cut(start, extra_at, attributes_at))
         except REFUSALS:
             return None
         traffic_class = detour.lane
@@ -142,7 +142,7 @@ def _deliver(data: bytes, at: int, extra_at: int, attributes_at: int) -> Deliver
     message.encoded = b""
     message.is_shared = False
     try:
-        message.handles = handles_of(data[extra_at:attributes_at])
+        message.handles = handles_of(words.cut(start, extra_at, attributes_at))
     except REFUSALS:
         return None
     message.traffic_class = -1

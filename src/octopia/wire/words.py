@@ -63,6 +63,11 @@ def put(buffer: bytearray, at: int, data: bytes, length: int) -> None:
     buffer[at : at + length] = data[:length]
 
 
+def cut(data: bytes, at: int, end: int) -> bytes:
+    """Return a copy of the bytes between two offsets."""
+    return data[at:end]
+
+
 def same(data: bytes, at: int, other: bytes, length: int) -> bool:
     """Return whether ``length`` bytes at an offset equal the first ones of ``other``."""
     return data[at : at + length] == other[:length]
