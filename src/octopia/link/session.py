@@ -11,10 +11,11 @@ session turns them into a link that carries every message once and in order, as 
 - *Acceptance.* A frame is accepted if its number is the next one. It is handed to the broker at once, whose input
   outlives the connection. Frames with earlier numbers are duplicates, frames with later numbers are out of order: both
   are ignored.
-- *Acknowledgement.* One acknowledgement covers all frames up to the last accepted one. It may wait for more frames, and
-  goes out with the next write, after ``ack_frames`` frames, after a quarter of the window, or after ``ack_ms``. Control
-  messages, frames that are not the next one, and an end that asks are answered at once. An acknowledgement says how
-  long it was held, so that the other end can still measure the link.
+- *Acknowledgement.* One acknowledgement covers all frames up to the last accepted one. That of publications waits for
+  more if others were acknowledged less than ``ack_ms`` ago, until that time has passed. It goes out earlier with the
+  next write, after ``ack_frames`` frames, or after a quarter of the window. Control messages, frames that are not the
+  next one, and an end that asks are answered at once. An acknowledgement says how long it was held, so that the other
+  end can still measure the link.
 - *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
   may exceed the grant. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
   its window. Every acknowledgement and every greeting repeats them, so none is ever lost. Control needs no credit.
@@ -44,14 +45,16 @@ from octopia.markers import Fixed, History, Timed
 from octopia.protocol import ALL_CLASSES, CONTROL, CONTROL_ONLY, Ack, Frame, Grant, Hello, Item
 from octopia.protocol.messages import Message
 
+_NEVER_MS = float("-inf")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinkSettings:
     """The settings of a session.
 
     A ``retransmit_ms`` of 0 trusts a connection to lose nothing unless it breaks. A session that ``fences`` refuses a
-    greeting from an older incarnation than the last one it talked to. Acknowledgements of publications wait for up to
-    ``ack_ms`` or ``ack_frames``; with an ``ack_ms`` of 0 they do not wait.
+    greeting from an older incarnation than the last one it talked to. Publications are acknowledged every ``ack_ms`` or
+    ``ack_frames``; with an ``ack_ms`` of 0 at once.
     """
 
     window_bytes: int = 64 * 1024
@@ -98,6 +101,7 @@ class Session:
 
     _settings: Fixed[LinkSettings]
     _last_accepted_ms: Timed[float]
+    _last_ack_ms: Timed[float]
     dropped_unacknowledged: History[int]
 
     def __init__(self, incarnation: int, settings: LinkSettings):
@@ -117,9 +121,11 @@ class Session:
         self._ack_is_due = False
         self._ack_by_ms: float | None = None
         self._unacknowledged_frames = 0
+        self._has_new_publications = False
         self._ungranted_bytes = 0
         self._asks = False
         self._last_accepted_ms = 0.0
+        self._last_ack_ms = _NEVER_MS
         self._last_written_ms = 0.0
         self._last_heard_ms = 0.0
         self._last_progress_ms = 0.0
@@ -252,6 +258,8 @@ class Session:
         if acknowledge and self.status is Status.UP and (self._ack_is_due or (self._outbox and self.owes_ack)):
             held_ms = now_ms - self._last_accepted_ms if self.owes_ack else 0.0
             self._outbox.append(Ack(self._receiver.accepted, self._own_grant(), held_ms, self._asks))
+            if self._has_new_publications:
+                self._last_ack_ms = now_ms
             self._acknowledged()
         items, self._outbox = self._outbox, []
         if items:
@@ -380,11 +388,14 @@ class Session:
         accepted = receiver.accepted - before
         self._last_accepted_ms = now_ms
         self._unacknowledged_frames += accepted
-        is_plain = accepted == end - at == receiver.publications - publications
-        if not settings.ack_ms or not is_plain or self._unacknowledged_frames >= settings.ack_frames:
+        publications = receiver.publications - publications
+        self._has_new_publications |= publications > 0
+        is_plain = accepted == end - at == publications
+        ack_by_ms = self._last_ack_ms + settings.ack_ms
+        if now_ms >= ack_by_ms or not is_plain or self._unacknowledged_frames >= settings.ack_frames:
             self._ack_is_due = True
-        elif self._ack_by_ms is None:
-            self._ack_by_ms = now_ms + settings.ack_ms
+        else:
+            self._ack_by_ms = ack_by_ms
         return end
 
     def _on_ack(self, ack: Ack, outcome: Outcome, now_ms: float) -> None:
@@ -407,6 +418,7 @@ class Session:
         self._ack_is_due = False
         self._ack_by_ms = None
         self._unacknowledged_frames = 0
+        self._has_new_publications = False
         self._ungranted_bytes = 0
         self._asks = False
 

@@ -892,33 +892,51 @@ class TestTime:
 
 class TestHeldAcknowledgements:
     def pair(self) -> Pair:
+        """Return two sessions; one of them has just acknowledged two frames of the other."""
         pair = Pair(PATIENT)
+        pair.send(data(0), control())
+        pair.settle()
+        pair.b.placed(0, 1)
         pair.settle()
         return pair
 
+    def test_after_a_pause_it_does_not_wait(self):
+        pair = Pair(PATIENT)
+        pair.send(data(0))
+        pair.b.receive(pair.a.drain(0.0), 0.0)
+        assert only_ack(pair.b.drain(0.0)).accepted == 1
+        pair.send(data(1))
+        pair.b.receive(pair.a.drain(4.9), 4.9)
+        assert pair.b.drain(4.9) == []
+        assert pair.b.wake(5.0)
+        assert only_ack(pair.b.drain(5.0)).accepted == 2
+        pair.send(data(2))
+        pair.b.receive(pair.a.drain(10.0), 10.0)
+        assert only_ack(pair.b.drain(10.0)).accepted == 3
+
     def test_it_waits_for_more_publications_up_to_a_time_and_says_how_long(self):
         pair = self.pair()
-        pair.send(data(0))
+        pair.send(data(1))
         assert len(pair.b.receive(pair.a.drain(0.0), 1.0).messages) == 1
         assert pair.b.drain(1.0) == []
-        assert (pair.b.owes_ack, pair.b.acknowledges_by_ms, pair.b.next_deadline_ms) == (True, 6.0, 6.0)
-        pair.send(data(1))
+        assert (pair.b.owes_ack, pair.b.acknowledges_by_ms, pair.b.next_deadline_ms) == (True, 5.0, 5.0)
+        pair.send(data(2))
         pair.b.receive(pair.a.drain(2.0), 2.0)
-        assert pair.b.acknowledges_by_ms == 6.0
-        assert pair.b.wake(5.9)
-        assert pair.b.drain(5.9) == []
-        assert pair.b.wake(6.0)
-        ack = only_ack(pair.b.drain(6.0))
-        assert (ack.accepted, ack.held_ms) == (2, 4.0)
+        assert pair.b.acknowledges_by_ms == 5.0
+        assert pair.b.wake(4.9)
+        assert pair.b.drain(4.9) == []
+        assert pair.b.wake(5.0)
+        ack = only_ack(pair.b.drain(5.0))
+        assert (ack.accepted, ack.held_ms) == (4, 3.0)
         assert (pair.b.owes_ack, pair.b.acknowledges_by_ms) == (False, None)
-        outcome = pair.a.receive([ack], 6.0)
-        assert (outcome.acknowledged, outcome.held_ms) == (2, 4.0)
+        outcome = pair.a.receive([ack], 5.0)
+        assert (outcome.acknowledged, outcome.held_ms) == (2, 3.0)
 
     def test_it_does_not_wait_beyond_a_number_of_frames(self):
         pair = self.pair()
         pair.send(*map(data, range(4)))
         pair.carry(pair.a, pair.b)
-        assert only_ack(pair.b.drain(0.0)).accepted == 4
+        assert only_ack(pair.b.drain(0.0)).accepted == 6
 
     def test_it_does_not_wait_beyond_a_quarter_of_the_window(self):
         pair = self.pair()
@@ -927,7 +945,7 @@ class TestHeldAcknowledgements:
         pair.b.placed(0, 1)
         assert pair.b.drain(0.0) == []
         pair.b.placed(0, 1)
-        assert only_ack(pair.b.drain(0.0)).grant.placed_bytes == ((0, 250),)
+        assert only_ack(pair.b.drain(0.0)).grant.placed_bytes == ((0, 300),)
 
     def test_it_goes_along_with_the_next_write(self):
         pair = self.pair()
@@ -936,13 +954,13 @@ class TestHeldAcknowledgements:
         pair.b.send(data(9), 3.0)
         frame, ack = pair.b.drain(3.0)
         assert isinstance(frame, Frame)
-        assert (only_ack([ack]).accepted, only_ack([ack]).held_ms) == (1, 3.0)
+        assert (only_ack([ack]).accepted, only_ack([ack]).held_ms) == (3, 3.0)
 
     def test_control_messages_are_acknowledged_at_once(self):
         pair = self.pair()
         pair.send(data(0), control())
         pair.carry(pair.a, pair.b)
-        assert only_ack(pair.b.drain(0.0)).accepted == 2
+        assert only_ack(pair.b.drain(0.0)).accepted == 4
 
     def test_so_is_a_frame_that_is_not_the_next_one(self):
         pair = self.pair()
@@ -952,7 +970,7 @@ class TestHeldAcknowledgements:
         pair.b.acknowledge()
         pair.b.drain(0.0)
         pair.b.receive(first, 0.0)
-        assert only_ack(pair.b.drain(0.0)).accepted == 1
+        assert only_ack(pair.b.drain(0.0)).accepted == 3
 
     def test_so_is_everything_if_the_other_end_asks(self):
         pair = self.pair()
@@ -961,13 +979,13 @@ class TestHeldAcknowledgements:
         items = pair.a.drain(0.0)
         assert only_ack(items[1:]).asks
         pair.b.receive(items, 0.0)
-        assert only_ack(pair.b.drain(0.0)).accepted == 1
+        assert only_ack(pair.b.drain(0.0)).accepted == 3
 
     def test_nobody_asks_without_need(self):
         pair = self.pair()
         pair.a.ask()
         assert pair.a.drain(0.0) == []
-        pair.b.receive([Ack(0, Grant(2, 1000, ()), asks=True)], 0.0)
+        pair.b.receive([Ack(0, Grant(9, 1000, ()), asks=True)], 0.0)
         assert pair.b.drain(0.0) == []
 
     def test_a_new_connection_owes_nothing(self):
