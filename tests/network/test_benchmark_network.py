@@ -15,6 +15,8 @@ from support import load_benchmark
 
 FIGURES = ["hop", "inner", "fan", "ranges", "sparse", "delay", "traces", "plain", "algorithms", "overlay", "packages"]
 
+SOME = ["fan", "sparse", "delay"]
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads the clocks of processes as Linux has them")
 
 
@@ -23,22 +25,33 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_benchmark("network", monkeypatch)
 
 
+@pytest.mark.soak
 def test_every_figure_is_measured(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]):
     benchmark.main(["--quick", "--json"])
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["conditions"]["compiled_modules"].startswith("0 of") != IS_COMPILED
-    found = printed["figures"]
-    assert list(found) == [each for each in FIGURES if IS_COMPILED or each != "plain"]
-    for figure in ("hop", "inner", "fan", "ranges", "sparse"):
-        lines = {row["line"].partition(",")[0] for row in found[figure]}
-        assert lines == {"broker", "relay", *(["plain relay"] if IS_COMPILED else [])}
-    for figure in FIGURES[:5] + FIGURES[6:9]:
-        assert all(row["cpu_us"] >= row["best_us"] > 0 for row in found.get(figure, []))
-    assert all(row["publications"] == 200 and row["p99_us"] >= row["p50_us"] > 0 for row in found["delay"])
+    found = check_figures(capsys.readouterr().out, FIGURES)
     assert [row["trace"] for row in found["traces"]] == ["off", "deliveries", "hops", "all"] * 2
     assert [row["brokers"] for row in found["overlay"]] == [12, 12]
     assert sum(row["share"] for row in found["packages"]) == pytest.approx(1.0, abs=0.01)
     check_algorithms(found["algorithms"])
+
+
+def test_some_figures_are_measured(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]):
+    benchmark.main(["--quick", "--json", "--only", *SOME])
+    check_figures(capsys.readouterr().out, SOME)
+
+
+def check_figures(printed: str, figures: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Check what all figures have in common, and return them."""
+    measured = json.loads(printed)
+    assert measured["conditions"]["compiled_modules"].startswith("0 of") != IS_COMPILED
+    found: dict[str, list[dict[str, Any]]] = measured["figures"]
+    assert list(found) == [each for each in figures if IS_COMPILED or each != "plain"]
+    for figure in {"hop", "inner", "fan", "ranges", "sparse"} & found.keys():
+        lines = {row["line"].partition(",")[0] for row in found[figure]}
+        assert lines == {"broker", "relay", *(["plain relay"] if IS_COMPILED else [])}
+        assert all(row["cpu_us"] >= row["best_us"] > 0 for row in found[figure])
+    assert all(row["publications"] == 200 and row["p99_us"] >= row["p50_us"] > 0 for row in found["delay"])
+    return found
 
 
 def check_algorithms(rows: list[dict[str, Any]]) -> None:

@@ -74,6 +74,7 @@ def test_messages_carry_the_number_and_the_time(peers: ModuleType):
     assert peers.published_ms_of(message) == 56.75
 
 
+@pytest.mark.soak
 def test_a_small_run_measures_what_is_installed(peers: ModuleType, capsys: pytest.CaptureFixture[str]):
     peers.main(["--quick", "--json"])
     printed = capsys.readouterr()
