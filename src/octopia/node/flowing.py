@@ -66,7 +66,8 @@ def flow_to_client(link: ClientLink, settings: NodeSettings, now_ms: float) -> N
     """Move what waits for a client into its session, if it can be sent more."""
     mailbox = link.mailbox
     if link.session is None:
-        link.taken += mailbox.take_answers() if link.is_paced else mailbox.take_all()
+        taken: list[Message] = mailbox.take_answers() if link.is_paced else mailbox.take_all()  # type: ignore[assignment]
+        link.taken = link.taken + taken if link.taken else taken
     elif not mailbox.is_empty and can_write(link, settings):
         pour_replies(mailbox.take_all(), *link.session.begin_output(now_ms))
 
