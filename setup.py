@@ -22,6 +22,7 @@ def compiled():
         from Cython.Build import cythonize
     except ImportError:
         return []
+    keep_class_directives()
     modules = cythonize(
         [
             Extension(
@@ -41,12 +42,40 @@ def compiled():
             "infer_types": False,
         },
         build_dir="build",
+        force=is_out_of_date(),
         nthreads=CPUS,
         quiet=True,
     )
     for module in modules:
         module.optional = True  # cythonize drops what was asked of the Extension
     return modules
+
+
+def is_out_of_date():
+    """Return whether C code is there that an earlier version of this file has made."""
+    made = [each.stat().st_mtime for each in pathlib.Path("build").rglob("*.c")]
+    return bool(made) and min(made) < pathlib.Path(__file__).stat().st_mtime
+
+
+def keep_class_directives():
+    """Make Cython apply ``no_gc`` and ``freelist`` in a ``.pxd`` file to the class in the ``.py`` file.
+
+    By itself it replaces the directives of the declaration by those of the definition, which has none.
+    """
+    from Cython.Compiler.Nodes import CClassDefNode
+
+    analyse = CClassDefNode.analyse_declarations
+
+    def analyse_and_keep(node, env):
+        declared = None if node.in_pxd else env.lookup_here(node.class_name)
+        scope = getattr(declared.type, "scope", None) if declared is not None else None
+        directives = dict(scope.directives) if scope is not None else {}
+        kept = {name: directives[name] for name in ("no_gc", "freelist") if directives.get(name)}
+        analyse(node, env)
+        if kept:
+            node.scope.directives = {**node.scope.directives, **kept}
+
+    CClassDefNode.analyse_declarations = analyse_and_keep
 
 
 class AllOrNothing(build_ext):

@@ -11,19 +11,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from octopia.algorithms import make_broker
 from octopia.broker import BrokerSettings
 from octopia.content import Publication, parse_filter
 from octopia.ids import PublicationId, SubscriptionId
 from octopia.link import LinkSettings
+from octopia.matching import Match
 from octopia.node import Node, NodeSettings, introduce
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Ack, Frame
-from octopia.protocol.messages import Publish, Subscribe
+from octopia.protocol.messages import Deliver, Publish, PublishRequest, Subscribe
 from octopia.settings import PAPER_ROUTING
 from octopia.wire import Reader, encode, encode_all, relaying
 
 BATCH = 64
+TRACKED = 1 << 14
+"""The flag of types whose objects the garbage collector tracks."""
 CALLS_MAX = 4 if relaying.IS_COMPILED else 48
 """The Python functions, properties among them, that run for a publication at a broker that passes it on.
 
@@ -103,3 +108,11 @@ def test_the_functions_that_are_listed_are_those_that_run():
 
 UNCOMPILED = ("content/encoded", "wire/relaying", "matching/matched")
 """Modules that plain Python does not use, the last one because it scans one subscription without an index."""
+
+
+@pytest.mark.skipif(not relaying.IS_COMPILED, reason="classes of plain Python are always tracked")
+@pytest.mark.parametrize(
+    "kind", [Publication, Publish, PublishRequest, Deliver, Frame, Match], ids=lambda kind: kind.__name__
+)
+def test_the_garbage_collector_does_not_track_publications_in_transit(kind: type):
+    assert not kind.__flags__ & TRACKED

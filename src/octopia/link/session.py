@@ -221,6 +221,11 @@ class Session:
             self.placed(traffic_class, held - waiting.get(traffic_class, 0))
 
     @property
+    def has_output(self) -> bool:
+        """True if there is something to write, apart from an acknowledgement that is due."""
+        return bool(self._outbox)
+
+    @property
     def has_greeting(self) -> bool:
         """True if a greeting is to be written, which acknowledges what was accepted."""
         return bool(self._outbox) and type(self._outbox[0]) is Hello
@@ -289,6 +294,11 @@ class Session:
     def awaits_acknowledgement(self) -> bool:
         """True if a written message is not acknowledged yet."""
         return bool(self._sender.kept)
+
+    @property
+    def unacknowledged(self) -> int:
+        """The number of messages that were written and are not acknowledged."""
+        return len(self._sender.kept)
 
     @property
     def unacknowledged_publications(self) -> int:

@@ -35,8 +35,9 @@ cdef class Node:
     cpdef bint _feed(self, peer, messages, double now_ms) except *
     @cython.locals(work=Ready)
     cpdef Ready ready(self, double now_ms)
+    cdef bint _has_work(self) except *
     cpdef list drain_facts(self)
-    @cython.locals(touched=dict, inputs=dict, link=LinkEnd)
+    @cython.locals(touched=dict, inputs=dict, link=LinkEnd, source=LinkEnd)
     cpdef _collect(self, double now_ms)
     cpdef _write(self, link, double now_ms, bint acknowledge)
     @cython.locals(dirty=dict, link=LinkEnd)

@@ -140,7 +140,7 @@ class Node:
         # What the next ``ready`` has to look at.
         self._dirty: dict[Peer, None] = {}
         self._postponed: dict[Peer, None] = {}
-        self._touched: dict[Peer, None] = {}
+        self._touched: dict[Link, None] = {}
         self._inputs: dict[Peer, None] = {}
         self._owing: dict[Peer, None] = {}
         self._last_words: list[tuple[Peer, Sequence[Item] | Sequence[Message]]] = []
@@ -243,7 +243,9 @@ class Node:
 
     def detach(self, client: ClientId, now_ms: float) -> None:
         """Remove a client and withdraw everything that it issued; what waits for it is dropped."""
-        if self.clients.pop(client, None) is not None:
+        link = self.clients.pop(client, None)
+        if link is not None:
+            self._touched.pop(link, None)
             del self._names[client.name]
             self._held_back.pop(client, None)
             self._absorb(self.broker.detach(client, now_ms), now_ms)
@@ -544,10 +546,10 @@ class Node:
 
     def ready(self, now_ms: float) -> Ready:
         """Settle everything that inputs have caused, and return the work to do."""
-        if not self.has_work:
+        if not self._has_work():
             return Ready()
         self._settle(now_ms)
-        if self._touched:
+        if self._touched or self._inputs:  # The peer of an input may be gone.
             self._collect(now_ms)
         if self._last_words:
             self._work.writes += self._last_words
@@ -558,7 +560,10 @@ class Node:
     @property
     def has_work(self) -> bool:
         """True if ``ready`` has something to do."""
-        if self._dirty or self._inputs or not self._work.is_empty:
+        return self._has_work()
+
+    def _has_work(self) -> bool:
+        if self._dirty or self._inputs or not self._work._is_empty():
             return True
         return not self._admits and self.broker.accepts_data
 
@@ -574,14 +579,12 @@ class Node:
         """Gather the writes of all links that were touched; acknowledgements of inputs come last."""
         touched, self._touched = self._touched, {}
         inputs, self._inputs = self._inputs, {}
-        for peer in touched:
-            link = self._link(peer)
-            if link is not None:
-                self._write(link, now_ms, peer not in inputs)
+        for link in touched:
+            self._write(link, now_ms, not inputs or link.peer not in inputs)
         for peer in inputs:
-            link = self._link(peer)
-            if link is not None and link.session is not None:
-                self._write(link, now_ms, True)
+            source = self._link(peer)
+            if source is not None and source.session is not None:
+                self._write(source, now_ms, True)
 
     def _write(self, link: Link, now_ms: float, acknowledge: bool) -> None:
         try:
@@ -598,13 +601,16 @@ class Node:
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             for peer in dirty:
-                self._touched[peer] = None
                 link = self._link(peer)
+                if link is None:
+                    continue
+                self._touched[link] = None
                 try:
-                    if link is not None:
-                        self._flow(link, now_ms)
+                    self._flow(link, now_ms)
                 except Exception as error:  # Every other link must still get what is meant for it.
                     self._fail(peer, error)
+                if type(link) is ClientLink:
+                    continue  # Nothing was taken from the broker.
                 unblocked = self.broker.drain_effects()
                 if unblocked is not None:
                     self._absorb(unblocked, now_ms)
@@ -723,7 +729,7 @@ class Node:
     # Helpers.
 
     def _link(self, peer: Peer) -> Link | None:
-        return self.links.get(peer) if isinstance(peer, BrokerId) else self.clients.get(peer)
+        return self.clients.get(peer) if type(peer) is ClientId else self.links.get(peer)  # type: ignore[arg-type]
 
     @property
     def _peers(self) -> list[Peer]:

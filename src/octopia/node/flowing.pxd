@@ -11,7 +11,7 @@ cpdef bint flow(broker, NeighbourLink link, double now_ms) except *
 @cython.locals(copies="long long")
 cdef object _flow_freely(broker, NeighbourLink link, double now_ms)
 
-@cython.locals(mailbox=Mailbox)
+@cython.locals(mailbox=Mailbox, taken=list)
 cpdef flow_to_client(ClientLink link, settings, double now_ms)
 
 cpdef bint can_write(ClientLink link, settings) except *

@@ -66,7 +66,8 @@ def flow_to_client(link: ClientLink, settings: NodeSettings, now_ms: float) -> N
     """Move what waits for a client into its session, if it can be sent more."""
     mailbox = link.mailbox
     if link.session is None:
-        link.taken += mailbox.take_answers() if link.is_paced else mailbox.take_all()
+        taken: list[Message] = mailbox.take_answers() if link.is_paced else mailbox.take_all()  # type: ignore[assignment]
+        link.taken = link.taken + taken if link.taken else taken
     elif not mailbox.is_empty and can_write(link, settings):
         pour_replies(mailbox.take_all(), *link.session.begin_output(now_ms))
 
@@ -76,9 +77,9 @@ def can_write(link: ClientLink, settings: NodeSettings) -> bool:
     session = link.session
     if session is None:
         return True
-    unacknowledged = session.last_sequence - session.acknowledged
-    has_room = unacknowledged < settings.client_queue_limit and session.kept_bytes < settings.client_queue_bytes
-    return session.is_up and not link.is_paused and has_room
+    if link.is_paused or not session.is_up:
+        return False
+    return session.unacknowledged < settings.client_queue_limit and session.kept_bytes < settings.client_queue_bytes
 
 
 def output_of(link: Link, now_ms: float, acknowledge: bool) -> Sequence[Item] | Sequence[Message]:
@@ -88,6 +89,10 @@ def output_of(link: Link, now_ms: float, acknowledge: bool) -> Sequence[Item] | 
         taken, link.taken = link.taken, []
         return taken
     # Acknowledgements do not pile up for a peer that reads nothing.
-    if link.is_paused or (session.has_greeting and not acknowledge):
+    if link.is_paused:
+        return ()
+    if not acknowledge and not session.has_output:
+        return []
+    if not acknowledge and session.has_greeting:
         return ()
     return session.drain(now_ms, acknowledge=acknowledge)

@@ -5,6 +5,7 @@ from octopia.node.mailbox cimport Mailbox
 
 
 cdef class LinkEnd:
+    cdef public object peer
     cdef public object session
     cdef public bint is_paused
     cdef public bint is_paced
@@ -14,14 +15,12 @@ cdef class LinkEnd:
 
 @cython.final
 cdef class NeighbourLink(LinkEnd):
-    cdef public object peer
     cdef public bint has_departed
     cdef public object departed
 
 
 @cython.final
 cdef class ClientLink(LinkEnd):
-    cdef public object peer
     cdef public object overflow
     cdef public Mailbox mailbox
     cdef public bint is_connected

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from octopia.ids import BrokerId, ClientId
+from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import Session
 from octopia.markers import Mark
 from octopia.node.mailbox import Mailbox
@@ -25,7 +25,9 @@ class LinkEnd:
     one by one, when the driver says so; ``in_service`` is the one that occupies it.
     """
 
-    __slots__ = ("in_service", "is_paced", "is_paused", "session", "taken")
+    __slots__ = ("in_service", "is_paced", "is_paused", "peer", "session", "taken")
+
+    peer: Peer
 
     def __init__(self, session: Session | None):
         self.session = session
@@ -41,7 +43,9 @@ class NeighbourLink(LinkEnd):
     A neighbour that ``has_departed`` went down in order; ``departed`` is the incarnation that did so last.
     """
 
-    __slots__ = ("departed", "has_departed", "peer")
+    __slots__ = ("departed", "has_departed")
+
+    peer: BrokerId
 
     def __init__(self, peer: BrokerId, session: Session | None):
         super().__init__(session)
@@ -72,7 +76,9 @@ class ClientLink(LinkEnd):
     ``alarm_ms`` is the time of its entry among the node's alarms.
     """
 
-    __slots__ = ("alarm_ms", "expires_ms", "is_connected", "mailbox", "overflow", "peer", "rate", "unanswered")
+    __slots__ = ("alarm_ms", "expires_ms", "is_connected", "mailbox", "overflow", "rate", "unanswered")
+
+    peer: ClientId
 
     MARKS: ClassVar[Mapping[str, Mark]] = {"alarm_ms": Mark.DERIVED}
 

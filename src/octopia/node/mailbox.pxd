@@ -12,7 +12,6 @@ cdef class Mailbox:
 
     @cython.locals(taken=list)
     cpdef list take_answers(self)
-    @cython.locals(taken=list)
     cpdef list take_all(self)
     cpdef bint has_room(self, long long limit, long long limit_bytes)
     cpdef put(self, delivery, long long size_bytes)

@@ -5,6 +5,8 @@ Plain Python that Cython compiles (``mailbox.pxd`` has the C types).
 
 from __future__ import annotations
 
+from typing import Any
+
 from octopia.protocol import Cause
 from octopia.protocol.messages import ClientReply, Deliver, Gap, Lost
 
@@ -51,13 +53,11 @@ class Mailbox:
             return notices + taken
         return taken
 
-    def take_all(self) -> list[ClientReply]:
+    def take_all(self) -> list[Any]:
         """Remove and return everything."""
-        taken = self.take_answers()
-        taken.extend(self.deliveries)
-        self.deliveries.clear()
-        self.size_bytes = 0
-        return taken
+        if not self.answers and not self.lost and not self.gaps:
+            return self.take_deliveries()
+        return self.take_answers() + self.take_deliveries()
 
     def has_room(self, limit: int, limit_bytes: int) -> bool:
         """Return whether the deliveries are below both limits; one more may be of any size."""
@@ -78,5 +78,7 @@ class Mailbox:
 
     def take_deliveries(self) -> list[Deliver]:
         """Remove and return all deliveries."""
-        taken, self.deliveries, self.size_bytes = self.deliveries, [], 0
+        taken = self.deliveries
+        self.deliveries = []
+        self.size_bytes = 0
         return taken

@@ -11,3 +11,5 @@ cdef class Ready:
     cdef public tuple silent
     cdef public tuple limits_reached
     cdef public tuple losses
+
+    cdef bint _is_empty(self)

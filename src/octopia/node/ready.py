@@ -70,4 +70,7 @@ class Ready:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to do, except possibly to log that a limit was reached."""
+        return self._is_empty()
+
+    def _is_empty(self) -> bool:
         return not (self.writes or self.for_clients or self.closes or self.silent or self.failures or self.losses)

@@ -3,14 +3,22 @@ cimport cython
 
 
 @cython.final
+cdef class Moment:
+    cdef list events
+    cdef long long at
+
+
+@cython.final
 cdef class Agenda:
     cdef readonly long long now_ns
     cdef readonly double now_ms
     cdef list _heap
-    cdef long long _entered
+    cdef dict _moments
+    cdef long long _size
     cdef long long _foreground
 
-    cpdef enter(self, long long time_ns, priority, action, argument, bint background=*)
-    @cython.locals(event=tuple)
+    @cython.locals(moment=Moment)
+    cpdef enter(self, long long time_ns, long long priority, action, argument, bint background=*)
+    @cython.locals(moment=Moment, events=list, at="long long", time_ns="long long")
     cpdef step(self)
     cpdef run(self)

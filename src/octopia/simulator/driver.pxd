@@ -23,6 +23,10 @@ cdef class Departures:
     cdef readonly object source
     cdef readonly dict arrivals
     cdef readonly dict wires
+    cdef long long _at_ns
+    cdef list _latest
+
+    cdef int add(self, long long arrival_ns, client, batch) except -1
 
 
 @cython.final
@@ -39,6 +43,7 @@ cdef class Driver:
     cdef bint _listens
     cdef bint _brokers_take_time
     cdef double _client_delay_ms
+    cdef bint _is_limited
 
     cpdef request(self, str name, request)
 
@@ -59,7 +64,7 @@ cdef class Driver:
     cdef object _carry_out(self, Place place)
     @cython.locals(departures=Departures, link=NeighbourLink, wire=Wire)
     cdef object _fulfil(self, Place place, Ready ready)
-    @cython.locals(facts=list, now_ms=double)
+    @cython.locals(facts=list)
     cdef object _tell(self, Node node)
 
     @cython.locals(reached_ms=double, arrival_ns="long long", arrivals=list)
@@ -68,10 +73,8 @@ cdef class Driver:
     cdef object _serve_client(self, Node node, Wire wire, Departures departures)
     @cython.locals(departures=Departures, node=Node, wire=Wire)
     cpdef _on_free(self, list wires)
-    @cython.locals(arrival_ns="long long")
-    cdef object _send_to_client(self, Wire wire, batch, long long occupied_ns, Departures departures)
     cdef object _enter_departures(self, Departures departures)
-    @cython.locals(now_ms=double)
+    @cython.locals(arrivals=list, index="long long")
     cpdef _reach_clients(self, tuple arrival)
 
     cpdef set_timer(self, Place place)

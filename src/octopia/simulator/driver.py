@@ -64,12 +64,24 @@ class Departures:
     nothing else of its kind could come in between.
     """
 
-    __slots__ = ("arrivals", "source", "wires")
+    __slots__ = ("_at_ns", "_latest", "arrivals", "source", "wires")
 
     def __init__(self, source: BrokerId):
         self.source = source
-        self.arrivals: dict[int, list[tuple[ClientId, Sequence[Message]]]] = {}
+        # Flat lists, in which the name of a client precedes its reply: there may be very many.
+        self.arrivals: dict[int, list[Any]] = {}
         self.wires: dict[int, list[Wire]] = {}
+        self._at_ns = -1
+        self._latest: list[Any] = []
+
+    def add(self, arrival_ns: int, client: str, batch: Sequence[Message]) -> None:
+        """Add replies to a client."""
+        if arrival_ns != self._at_ns:
+            self._at_ns = arrival_ns
+            self._latest = self.arrivals.setdefault(arrival_ns, [])
+        for reply in batch:
+            self._latest.append(client)
+            self._latest.append(reply)
 
 
 class Driver:
@@ -82,6 +94,7 @@ class Driver:
     __slots__ = (
         "_brokers_take_time",
         "_client_delay_ms",
+        "_is_limited",
         "_listens",
         "_observers",
         "agenda",
@@ -110,6 +123,7 @@ class Driver:
         self._listens = listens
         self._brokers_take_time = profile.brokers_take_time
         self._client_delay_ms = profile.client_delay_ms
+        self._is_limited = bool(profile.bandwidth_mbit_s)
 
     def node(self, broker: BrokerId) -> Node | None:
         """Return a node, or None while it is crashed."""
@@ -207,7 +221,7 @@ class Driver:
                 self._tell(node)
             if self.checking:
                 node.broker.check()
-            if not node.has_work:
+            if not node._has_work():
                 break
         self.set_timer(place)
 
@@ -228,13 +242,16 @@ class Driver:
                 if link.is_paced:
                     self.links.serve(place.id, peer)
                 continue
-            wire = self.clients.get(peer.name)
-            if wire is None or wire.target != peer:
+            name = peer.name
+            wire = self.clients.get(name)
+            if wire is None or (wire.target is not peer and wire.target != peer):
                 continue  # It has left.
-            departures = departures or Departures(place.id)
+            if departures is None:
+                departures = Departures(place.id)
             if items:
-                self._send_to_client(wire, items, 0, departures)  # type: ignore[arg-type]
-            self._serve_client(place.node, wire, departures)
+                departures.add(plan_arrival(wire, self.agenda.now_ns, items), name, items)  # type: ignore[arg-type]
+            if wire.interval_ns or self._is_limited:
+                self._serve_client(place.node, wire, departures)
         if departures is not None:
             self._enter_departures(departures)
         for close in ready.closes:
@@ -261,13 +278,13 @@ class Driver:
     def _reach_whole(self, source: BrokerId, entries: Sequence[ForClients]) -> None:
         """Notify observers of deliveries that wait in no mailbox, and let answers travel."""
         reached_ms = self.agenda.now_ms + self._client_delay_ms
-        arrivals: list[tuple[ClientId, Sequence[Message]]] = []
+        arrivals: list[Any] = []
         for entry in entries:
             if isinstance(entry, Delivered):
                 for observer in self._observers:
                     observer.on_delivered(source, entry, reached_ms)
             else:
-                arrivals.append((entry.client, [entry.reply]))
+                arrivals += (entry.client.name, entry.reply)
         if arrivals:
             arrival_ns = self.agenda.now_ns + self.client_delay_ns
             self.agenda.enter(arrival_ns, _ARRIVAL, self._reach_clients, (source, arrivals))
@@ -281,7 +298,9 @@ class Driver:
         if message is not None:
             occupied_ns = occupation_ns(wire, self.profile, message)
             wire.free_at_ns = now_ns + occupied_ns
-            self._send_to_client(wire, [message], occupied_ns, departures)
+            batch = [message]
+            assert isinstance(wire.target, ClientId)
+            departures.add(plan_arrival(wire, wire.free_at_ns, batch), wire.target.name, batch)
             departures.wires.setdefault(wire.free_at_ns, []).append(wire)
 
     def _on_free(self, wires: list[Wire]) -> None:
@@ -294,24 +313,18 @@ class Driver:
                 self._serve_client(node, wire, departures)
         self._enter_departures(departures)
 
-    def _send_to_client(self, wire: Wire, batch: Sequence[Message], occupied_ns: int, departures: Departures) -> None:
-        assert isinstance(wire.target, ClientId)
-        arrival_ns = plan_arrival(wire, self.agenda.now_ns + occupied_ns, batch)
-        departures.arrivals.setdefault(arrival_ns, []).append((wire.target, batch))
-
     def _enter_departures(self, departures: Departures) -> None:
         for arrival_ns, arrivals in departures.arrivals.items():
             self.agenda.enter(arrival_ns, _ARRIVAL, self._reach_clients, (departures.source, arrivals))
         for free_at_ns, wires in departures.wires.items():
             self.agenda.enter(free_at_ns, _LINK_FREE, self._on_free, wires)
 
-    def _reach_clients(self, arrival: tuple[BrokerId, Sequence[tuple[ClientId, Sequence[ClientReply]]]]) -> None:
+    def _reach_clients(self, arrival: tuple[BrokerId, list[Any]]) -> None:
         source, arrivals = arrival
         now_ms, observers = self.agenda.now_ms, self._observers
-        for client, batch in arrivals:
-            for reply in batch:
-                for observer in observers:
-                    observer.on_reply(client.name, source, reply, now_ms)
+        for index in range(0, len(arrivals), 2):
+            for observer in observers:
+                observer.on_reply(arrivals[index], source, arrivals[index + 1], now_ms)
 
     # Timers.
 

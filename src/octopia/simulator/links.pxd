@@ -13,8 +13,11 @@ cdef class _Wired:
 @cython.final
 cdef class ReliableLinks(_Wired):
     cdef Agenda _agenda
+    cdef dict _from
     cdef bint _jitters
+    cdef object _on_arrival
 
+    @cython.locals(wires=dict)
     cpdef carry(self, source, target, items)
     @cython.locals(wire=Wire, agenda=Agenda, occupied_ns="long long")
     cpdef serve(self, source, target)

@@ -101,16 +101,21 @@ class _Wired:
 class ReliableLinks(_Wired):
     """Links that never fail."""
 
-    __slots__ = ("_agenda", "_jitters")
+    __slots__ = ("_agenda", "_from", "_jitters", "_on_arrival")
 
     def __init__(self, host: Host, wires: dict[Link, Wire]):
         super().__init__(host, wires)
         self._agenda = host.agenda
         self._jitters = host.profile.jitter_ms > 0
+        self._on_arrival = self._arrive
+        self._from: dict[BrokerId, dict[BrokerId, Wire]] = {}
+        for (source, target), wire in wires.items():
+            self._from.setdefault(source, {})[target] = wire
 
     def carry(self, source: BrokerId, target: BrokerId, items: Sequence[Message]) -> None:
         """Carry messages."""
-        self._send(self._wires[source, target], items)
+        wires = self._from[source]
+        self._send(wires[target], items)
 
     def serve(self, source: BrokerId, target: BrokerId) -> None:
         """Let the next publication occupy a slow link, if it is free, and come back for what is left."""
@@ -142,7 +147,7 @@ class ReliableLinks(_Wired):
         leaves_ns = self._agenda.now_ns + occupied_ns
         if self._jitters:
             leaves_ns += jitter_ns(self.host.profile, self.host.random)
-        self._agenda.enter(plan_arrival(wire, leaves_ns, batch), _ARRIVAL, self._arrive, (wire, batch))
+        self._agenda.enter(plan_arrival(wire, leaves_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
 
     def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
         wire, batch = arrival

@@ -1,6 +1,8 @@
 # C types for wires.py; see there for explanations. Everything declared here is defined there.
 cimport cython
 
+from octopia.protocol.transit cimport Data
+
 
 @cython.final
 cdef class Wire:
@@ -21,5 +23,5 @@ cpdef long long occupation_ns(Wire wire, profile, message) except *
 
 cpdef long long jitter_ns(profile, chance) except *
 
-@cython.locals(earliest_ns="long long", is_data=bint)
+@cython.locals(earliest_ns="long long")
 cpdef long long plan_arrival(Wire wire, long long leaves_ns, batch) except *

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from octopia.ids import BrokerId, Peer
 from octopia.overlay import LinkShape
 from octopia.protocol.messages import Message
+from octopia.protocol.transit import Data
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.profiles import Profile
 
@@ -84,7 +85,8 @@ def jitter_ns(profile: Profile, chance: random.Random) -> int:
 def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
     """Return the arrival time of a batch that leaves at ``leaves_ns``."""
     earliest_ns = leaves_ns + wire.delay_ns
+    first = batch[0]
     # Control goes first, so a batch that begins with data is data throughout.
-    if batch[0].size_bytes:
+    if isinstance(first, Data) or first.size_bytes:
         return wire.arrival_ns(earliest_ns, False, True)
     return wire.arrival_ns(earliest_ns, True, batch[len(batch) - 1].size_bytes > 0)

@@ -189,6 +189,15 @@ class TestReady:
             assert numbers(rig.told("c.0")) == [0, 2, 4]
         assert heard[0] == heard[1]
 
+    def test_an_input_of_a_client_that_is_gone_is_no_work(self) -> None:
+        rig = overlay()
+        rig.join("Q")
+        rig.settle()
+        rig.node.receive(rig.ids["Q"], rig.ends["Q"].drain(0.0), 0.0)
+        rig.node.detach(rig.ids["Q"], 0.0)
+        assert rig.node.ready(0.0) == Ready()
+        assert not rig.node.has_work
+
     def test_a_silent_link_is_work_too(self) -> None:
         rig = overlay()
         rig.node.wake(1000.0)
