@@ -262,9 +262,12 @@ class Workers:
         ours, theirs = self._context.Pipe()
         arguments = (self._overlay, brokers, self._settings, theirs)
         process = self._context.Process(target=_work, args=arguments, daemon=True)
+        # A collection in the worker must not write to the pages that it shares with this process.
+        gc.freeze()
         try:
             process.start()
         finally:
+            gc.unfreeze()
             theirs.close()
         return process, ours
 
@@ -358,7 +361,7 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
         with contextlib.suppress(OSError):
             pipe.send(left)
 
-    exclude_from_collection()
+    gc.set_threshold(COLLECT_AFTER)
     try:
         run_loop(main())
     except OctopiaError as error:
