@@ -729,7 +729,7 @@ class Node:
     # Helpers.
 
     def _link(self, peer: Peer) -> Link | None:
-        return self.clients.get(peer) if type(peer) is ClientId else self.links.get(peer)  # type: ignore[arg-type]
+        return self.links.get(peer) if type(peer) is BrokerId else self.clients.get(peer)  # type: ignore[arg-type]
 
     @property
     def _peers(self) -> list[Peer]:
