@@ -175,16 +175,15 @@ def test_a_fenced_broker_stays_down_and_stops_nobody(monkeypatch: pytest.MonkeyP
 
 async def _fence(overlay: Overlay, workers: Workers) -> None:
     """Run a newer broker as a.0 until the older one is down."""
-    newer = server.BrokerServer(overlay, at("a.0"))
+    changed = asyncio.Event()
+    newer = server.BrokerServer(overlay, at("a.0"), observe=lambda _: changed.set())
     await newer.listen(Address("127.0.0.1", 0))
     newer.start()
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while "a.0" not in workers.problems() or "a.0" in workers.poll():
-                workers.poll()
-                await asyncio.sleep(0.01)
-            while not newer.is_connected:
-                await asyncio.sleep(0.01)
+            while "a.0" in workers.poll() or "a.0" not in workers.problems() or not newer.is_connected:
+                changed.clear()
+                await changed.wait()
     finally:
         await newer.stop()
     assert workers.problems()["a.0"].startswith("down until it is started again: a.0 is fenced: a newer broker runs as")
