@@ -18,11 +18,17 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from octopia.errors import UsageError
+
 NS_PER_MS = 1_000_000
+LATEST_MS = 1e12
+"""The latest time in virtual time."""
 
 
 def to_ns(milliseconds: float) -> int:
     """Convert a time from files and profiles to virtual time."""
+    if milliseconds > LATEST_MS:
+        raise UsageError(f"expected a time of at most {LATEST_MS:g} ms, which is 31 years, got {milliseconds:g}")
     return round(milliseconds * NS_PER_MS)
 
 

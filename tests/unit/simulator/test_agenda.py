@@ -1,5 +1,8 @@
 import itertools
 
+import pytest
+
+from octopia.errors import UsageError
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 
 
@@ -68,3 +71,9 @@ def test_a_run_ends_when_only_background_events_are_left():
     agenda.run()
     assert log == ["heartbeat", "message"]
     assert (len(agenda), agenda.foreground, agenda.now_ns) == (1, 0, 2)
+
+
+def test_a_time_beyond_all_runs_is_refused():
+    assert to_ns(1e12) == 10**18
+    with pytest.raises(UsageError, match="expected a time of at most"):
+        to_ns(2e12)
