@@ -12,8 +12,9 @@ cdef class Deliveries:
     cdef public list _entries
     cdef public object _plan_for
     cdef public dict _plans
+    cdef public long long _version
 
-    cdef int begin(self, list entries) except -1
+    cdef int begin(self, list entries, long long version) except -1
     cdef int add(self, Publish copy, bytes numbers) except -1
 
 
@@ -41,7 +42,7 @@ cdef class Roads:
     cdef public long long unwanted
     cdef readonly dict reached
 
-    cpdef begin(self, double now_ms, view, list entries)
+    cpdef begin(self, double now_ms, view, list entries, long long version)
     @cython.locals(size="long long")
     cpdef long long pass_on(self, list publications, list matches, long long at) except *
     @cython.locals(links=tuple, road=Road, copy=Publish, queue=OutputQueue)

@@ -24,6 +24,13 @@ MOST_ROADS = 4096
 """The number of roads that are cached per link; a full cache is cleared."""
 
 
+MOST_PLANS = 4096
+"""The number of delivery plans that are cached per link from one batch to the next."""
+
+NO_VERSION = -1
+"""The version of subscriptions while clients leave: what is found holds for one batch only."""
+
+
 class Road:
     """The queues that a plain copy joins, with their links, and the duties it has in them under adaptive routing."""
 
@@ -79,15 +86,16 @@ class Roads:
         self.unwanted = 0
         self.reached: dict[BrokerId, None] = {}
 
-    def begin(self, now_ms: float, view: Any, entries: list[Any]) -> None:
+    def begin(self, now_ms: float, view: Any, entries: list[Any], version: int) -> None:
         """Begin a batch; ``entries`` takes the deliveries to local clients.
 
-        Under adaptive routing, ``view`` has the verdicts on links that the publications of the batch share.
+        Under adaptive routing, ``view`` has the verdicts on links that the publications of the batch share. Plans of
+        deliveries hold as long as ``version`` stays the same.
         """
         self._batch += 1
         self._now_ms = now_ms
         self._view = view
-        self._deliveries.begin(entries)
+        self._deliveries.begin(entries, version)
         self.unwanted = 0
         self.reached = {}
 
@@ -148,10 +156,11 @@ class Roads:
 class Deliveries:
     """The deliveries to local clients: an entry per publication, with the plan of its recipients.
 
-    Plans are looked up once per batch and set of subscriptions; ``plan_for`` finds them by the numbers of a match.
+    Plans are looked up once per set of subscriptions, until subscriptions change; ``plan_for`` finds them by the
+    numbers of a match.
     """
 
-    __slots__ = ("_entries", "_plan_for", "_plans")
+    __slots__ = ("_entries", "_plan_for", "_plans", "_version")
 
     def __init__(
         self,
@@ -161,11 +170,13 @@ class Deliveries:
         self._entries = entries
         self._plan_for = plan_for
         self._plans: dict[bytes, Any] = {}
+        self._version = NO_VERSION
 
-    def begin(self, entries: list[Any]) -> None:
-        """Begin a batch with a list for its entries."""
+    def begin(self, entries: list[Any], version: int) -> None:
+        """Begin a batch with a list for its entries; plans of another version, or of none, are forgotten."""
         self._entries = entries
-        if self._plans:
+        if self._version != version or version == NO_VERSION or len(self._plans) >= MOST_PLANS:
+            self._version = version
             self._plans.clear()
 
     def add(self, copy: Publish, numbers: bytes) -> None:

@@ -10,17 +10,19 @@ class wait behind it; no others do. Once all copies are placed, the driver is no
 The class of a publication is the number of clusters that it must still reach. It never rises along the tree of a
 cluster, and it falls over an iLink. So higher classes wait for lower ones, and within a class waits follow a tree:
 there is no cycle.
+
+Plain Python that Cython compiles (``placing.pxd`` has the C types): every batch of publications passes here.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from octopia.broker import adapting, publishing
 from octopia.broker.adapting import Outgoing
-from octopia.broker.express import Entrance, Roads, contents_of
+from octopia.broker.express import NO_VERSION, Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.content.encoded import IS_COMPILED
@@ -40,7 +42,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
         for publication in publications:
             state.inputs.setdefault((source, publication.traffic_class), Input()).waiting.append(publication)
         return
-    view = adapting.View(state)
+    view = adapting.View(state) if state.is_adaptive else None
     # In plain Python, preparing the express way costs more than it saves for one publication.
     express = _express_way(state, source, view) if IS_COMPILED or len(publications) > 1 else None
     matches = state.prt.match_many(contents_of(publications))
@@ -56,7 +58,7 @@ def accept(state: State, source: Peer, publications: list[Publish] | list[Publis
 def _accept_rest(
     state: State,
     source: Peer,
-    view: adapting.View,
+    view: adapting.View | None,
     express: Roads | Entrance | None,
     publications: list[Publish] | list[PublishRequest],
     matches: list[Match],
@@ -84,11 +86,15 @@ def _accept_rest(
         state.effects.placed.append(Placed(source, traffic_class, count))
 
 
-def _express_way(state: State, source: Peer, view: adapting.View) -> Roads | Entrance:
+def _express_way(state: State, source: Peer, view: adapting.View | None) -> Roads | Entrance:
     """Return the express way of the publications that arrived together over a link."""
-    if isinstance(source, BrokerId):
-        return publishing.roads_for(state, source, view)
-    return publishing.entrance_for(state, source, view)
+    if not isinstance(source, BrokerId):
+        return publishing.entrance_for(state, source, view)
+    roads = state.roads.get(source)
+    if roads is None or roads.queues is not state.queues:
+        roads = publishing.make_roads(state, source)
+    roads.begin(state.now_ms, view, state.for_clients, NO_VERSION if state.backlog else state.prt.version)
+    return roads
 
 
 def _pass_on(
@@ -100,16 +106,31 @@ def _pass_on(
     index: int,
 ) -> int:
     """Let publications from an index on take the express way, and return the index of the first that cannot."""
-    if isinstance(express, Entrance):
-        express.next_number = state.next_publication
+    if isinstance(express, Roads):
+        return _pass_from_broker(state, source, express, publications, matches, index)
+    return _pass_from_client(state, express, publications, matches, index)
+
+
+def _pass_from_broker(
+    state: State, source: Peer, roads: Roads, publications: list[Any], matches: list[Match], index: int
+) -> int:
     try:
-        return express.pass_on(publications, matches, index)
+        return roads.pass_on(publications, matches, index)
+    finally:  # A failure must not leave copies without notice.
+        state.effects.ready.update(roads.reached)
+        if roads.unwanted:
+            publishing.count_unwanted(state, source, roads)
+
+
+def _pass_from_client(
+    state: State, entrance: Entrance, publications: list[Any], matches: list[Match], index: int
+) -> int:
+    entrance.next_number = state.next_publication
+    try:
+        return entrance.pass_on(publications, matches, index)
     finally:  # A failure must not use a number twice, or leave copies without notice.
-        state.effects.ready.update(express.reached)
-        if isinstance(express, Entrance):
-            state.next_publication = express.next_number
-        elif express.unwanted:
-            publishing.count_unwanted(state, source, express)
+        state.effects.ready.update(entrance.reached)
+        state.next_publication = entrance.next_number
 
 
 def _is_way_free(state: State, source: Peer) -> bool:
@@ -153,7 +174,7 @@ def resume_all(state: State) -> None:
 def _resume(state: State, key: Key) -> None:
     """Route the publications of an input until one has to wait or the input is empty."""
     known, placed, chunk = state.inputs[key], 0, 1
-    route = publishing.router_for(state, key[0], adapting.View(state))
+    route = publishing.router_for(state, key[0], adapting.View(state) if state.is_adaptive else None)
     while known.waiting and not known.placing and state.accepts_data:
         # A larger chunk is cheaper per publication, but all matches behind a publication that has to wait are wasted.
         publications = list(itertools.islice(known.waiting, chunk))

@@ -63,7 +63,7 @@ class View:
         return self._state.queues[link].length
 
 
-def router_for(state: State, source: Peer, view: adapting.View) -> Callable[[Any, Match], list[Outgoing]]:
+def router_for(state: State, source: Peer, view: adapting.View | None) -> Callable[[Any, Match], list[Outgoing]]:
     """Return the function that delivers and routes publications from one link, and returns the copies of each."""
     if state.is_adaptive:
         adapt: Callable[..., list[Outgoing]] = (
@@ -74,14 +74,11 @@ def router_for(state: State, source: Peer, view: adapting.View) -> Callable[[Any
     return functools.partial(route, state, View(state), source)
 
 
-def roads_for(state: State, source: BrokerId, view: adapting.View) -> Roads:
-    """Return the express ways of publications from a neighbour, for one batch."""
-    roads = state.roads.get(source)
-    if roads is None or roads.queues is not state.queues:
-        duties = adapting.plain_duties(state, source) if state.is_adaptive else None
-        limit, deliveries = state.settings.hop_limit, _deliveries_of(state)
-        roads = state.roads[source] = Roads(source, state.queues, limit, duties, deliveries)
-    roads.begin(state.now_ms, view if state.is_adaptive else None, state.for_clients)
+def make_roads(state: State, source: BrokerId) -> Roads:
+    """Make the express ways of publications from a neighbour."""
+    duties = adapting.plain_duties(state, source) if state.is_adaptive else None
+    limit, deliveries = state.settings.hop_limit, _deliveries_of(state)
+    roads = state.roads[source] = Roads(source, state.queues, limit, duties, deliveries)
     return roads
 
 
@@ -104,7 +101,7 @@ def _plan_for(state: State, numbers: bytes) -> tuple[tuple[SubscriptionId, ...],
     return (subscriptions, state.plans.of(subscriptions, state.plan_delivery)) if subscriptions else None
 
 
-def entrance_for(state: State, publisher: ClientId, view: adapting.View) -> Entrance:
+def entrance_for(state: State, publisher: ClientId, view: adapting.View | None) -> Entrance:
     """Return the express way of a client's publications, for one batch."""
     entrance = Entrance(state.id, state.incarnation, state.next_publication, state.now_ms)
     entrance.ask(
@@ -127,13 +124,13 @@ def _targets_of(state: State, advertisement: AdvertisementId) -> int:
 
 
 def _gate_to(
-    state: State, publisher: ClientId, view: adapting.View, alinks: tuple[BrokerId, ...], targets: int
+    state: State, publisher: ClientId, view: adapting.View | None, alinks: tuple[BrokerId, ...], targets: int
 ) -> Gate:
     """Return the queues that lead to aLinks and target clusters, and which of them routing asks about."""
     ilinks = tuple([state.neighbourhood.secondary_neighbour(cluster) for cluster in clusters_of(targets)])
     links = (*alinks, *ilinks)
     queues = [state.queues[link] for link in links]
-    if state.is_adaptive:
+    if view is not None:
         plain = adapting.plain_duties(state, publisher)
         duties: list[Duties | None] = [plain] * len(alinks)
         duties += [adapting.entering(link.cluster) for link in ilinks]

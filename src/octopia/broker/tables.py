@@ -18,7 +18,7 @@ from octopia.broker.adaptive_routing import Audience
 from octopia.broker.numbered import Numbered
 from octopia.content import Disjunction, Publication
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
-from octopia.markers import Derived
+from octopia.markers import Derived, History
 from octopia.matching import Advertisements, Match, Subscriptions
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.directions import NOWHERE, Directions
@@ -145,14 +145,17 @@ class Clt:
 class Prt:
     """The Publication Routing Table."""
 
-    __slots__ = ("_entries", "_matcher", "_numbered")
+    __slots__ = ("_entries", "_matcher", "_numbered", "version")
     _matcher: Derived[Subscriptions]
     _numbered: Derived[Numbered[SubscriptionId]]
+    version: History[int]
+    """The number of changes so far; what was found in one version holds until the next."""
 
     def __init__(self, matcher: Subscriptions):
         self._entries: dict[SubscriptionId, PrtEntry] = {}
         self._numbered = Numbered()
         self._matcher = matcher
+        self.version = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -173,11 +176,13 @@ class Prt:
 
     def add(self, entry: PrtEntry) -> None:
         """Store a new entry."""
+        self.version += 1
         self._entries[entry.id] = entry
         self._numbered.add(self._matcher.add(entry.id, entry.interest, entry.last_hop), entry.id)
 
     def remove(self, subscription: SubscriptionId) -> PrtEntry:
         """Remove and return an entry."""
+        self.version += 1
         self._numbered.remove(self._matcher.remove(subscription))
         return self._entries.pop(subscription)
 

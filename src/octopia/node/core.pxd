@@ -13,6 +13,7 @@ cdef class Node:
     cdef public dict links
     cdef public dict clients
     cdef public dict _names
+    cdef public object _routes
     cdef public object _client_sessions
     cdef public double last_data_ms
     cdef public bint _admits

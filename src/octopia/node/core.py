@@ -59,7 +59,7 @@ from octopia.link import Outcome, Session
 from octopia.markers import Mark
 from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
-from octopia.node.fanout import fan_out
+from octopia.node.fanout import Routes, fan_out
 from octopia.node.flowing import can_write, flow, flow_to_client, output_of
 from octopia.node.links import ClientLink, Link, NeighbourLink
 from octopia.node.rates import Pause, PublishingRate, window_for
@@ -101,6 +101,7 @@ class Node:
         "_names",
         "_owing",
         "_postponed",
+        "_routes",
         "_settings",
         "_touched",
         "_work",
@@ -114,6 +115,7 @@ class Node:
     MARKS: ClassVar[Mapping[str, Mark]] = {
         "_alarms": Mark.DERIVED,
         "_facts": Mark.HISTORY,
+        "_routes": Mark.HISTORY,
         "_settings": Mark.FIXED,
         "last_data_ms": Mark.HISTORY,
     }
@@ -131,6 +133,7 @@ class Node:
         self.links = {peer: NeighbourLink(peer, self._new_session(incarnation)) for peer in neighbours}
         self.clients: dict[ClientId, ClientLink] = {}
         self._names: dict[str, ClientId] = {}
+        self._routes = Routes(self.clients)
         self._client_sessions = 0
         self.last_data_ms = 0.0
         self._admits = broker.accepts_data
@@ -233,6 +236,7 @@ class Node:
             links = dataclasses.replace(links, window_bytes=window_for(limits, links.window_bytes))
         session = None if links is None else Session(incarnation, links)
         self.clients[client] = ClientLink(client, overflow, session, rate=rate)
+        self._routes = Routes(self.clients)
         self._names[name] = client
         self._absorb(self.broker.attach(client, now_ms), now_ms)
         return client
@@ -246,6 +250,7 @@ class Node:
         link = self.clients.pop(client, None)
         if link is not None:
             self._touched.pop(link, None)
+            self._routes = Routes(self.clients)
             del self._names[client.name]
             self._held_back.pop(client, None)
             self._absorb(self.broker.detach(client, now_ms), now_ms)
@@ -678,7 +683,10 @@ class Node:
     def _spread(self, entries: Sequence[ForClients], now_ms: float) -> None:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
         settings = self._settings
-        losses = fan_out(entries, self.clients, settings.client_queue_limit, settings.client_queue_bytes, self._dirty)
+        limits = settings.client_queue_limit, settings.client_queue_bytes
+        if self._routes.clients is not self.clients:
+            self._routes = Routes(self.clients)
+        losses = fan_out(entries, self._routes, *limits, self._dirty)
         if losses.deliveries:
             for client, count in Counter(client for client, _ in losses.deliveries).items():
                 self._count_lost(Cause.SLOW_CLIENT, count, client)

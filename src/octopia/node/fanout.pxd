@@ -6,9 +6,22 @@ from octopia.node.mailbox cimport Mailbox
 from octopia.protocol.transit cimport Deliver, Publish, delivery_of
 
 
-@cython.locals(cut_off=dict, size_bytes="long long", handles=tuple, routes=dict, route=list,
-               delivery=Deliver, mailbox=Mailbox, link=ClientLink)
-cpdef fan_out(entries, dict clients, long long limit, long long limit_bytes, dict reached)
+@cython.final
+cdef class Route:
+    cdef readonly tuple plan
+    cdef readonly list stops
+    cdef readonly dict peers
 
-@cython.locals(link=ClientLink, handles=tuple)
-cdef list _route(tuple plan, dict clients, dict reached)
+
+@cython.final
+cdef class Routes:
+    cdef dict _known
+    cdef readonly dict clients
+
+    @cython.locals(route=Route)
+    cdef Route of(self, tuple plan)
+
+
+@cython.locals(cut_off=dict, size_bytes="long long", handles=tuple, plan=tuple, route=Route,
+               delivery=Deliver, mailbox=Mailbox, link=ClientLink)
+cpdef fan_out(entries, Routes routes, long long limit, long long limit_bytes, dict reached)

@@ -19,6 +19,47 @@ from octopia.node.mailbox import Mailbox
 from octopia.protocol import Overflow
 from octopia.protocol.transit import Deliver, Publish, delivery_of
 
+MOST_ROUTES = 4096
+"""The number of cached routes; a full cache is cleared, since frequent plans return soon."""
+
+
+class Route:
+    """The recipients of a delivery plan that are clients now, with their mailboxes and handles."""
+
+    __slots__ = ("peers", "plan", "stops")
+
+    def __init__(self, plan: DeliveryPlan, clients: dict[ClientId, ClientLink]):
+        self.plan = plan  # While it is alive, no other plan has its identity.
+        self.stops: list[tuple[ClientLink, Mailbox, tuple[int, ...]]] = []
+        self.peers: dict[Peer, None] = {}
+        for client, handles in plan:
+            link = clients.get(client)
+            if link is not None:
+                self.stops.append((link, link.mailbox, handles))
+                self.peers[client] = None
+
+
+class Routes:
+    """The routes of delivery plans, kept until a client comes or goes.
+
+    Clones of a node share them. ``clients`` are those of the node that made them; any other must make its own.
+    """
+
+    __slots__ = ("_known", "clients")
+
+    def __init__(self, clients: dict[ClientId, ClientLink]):
+        self.clients = clients
+        self._known: dict[int, Route] = {}
+
+    def of(self, plan: DeliveryPlan) -> Route:
+        """Return the route of a plan."""
+        route = self._known.get(id(plan))
+        if route is None:
+            if len(self._known) >= MOST_ROUTES:
+                self._known.clear()
+            route = self._known[id(plan)] = Route(plan, self.clients)
+        return route
+
 
 @dataclasses.dataclass(slots=True)
 class Losses:
@@ -30,7 +71,7 @@ class Losses:
 
 def fan_out(
     entries: Sequence[ForClients],
-    clients: dict[ClientId, ClientLink],
+    routes: Routes,
     limit: int,
     limit_bytes: int,
     reached: dict[Peer, None],
@@ -41,21 +82,22 @@ def fan_out(
     """
     losses = Losses()
     cut_off = losses.cut_off
-    routes: dict[int, list[tuple[ClientLink, Mailbox, tuple[int, ...]]]] = {}
+    route: Route | None = None
     for entry in entries:
         if not isinstance(entry, Delivered):
-            link = clients.get(entry.client)
+            link = routes.clients.get(entry.client)
             if link is not None:
                 link.mailbox.answer(entry.reply)
                 reached[entry.client] = None
             continue
         copy, size_bytes = entry.copy, entry.copy.size_bytes
-        # Publications with the same recipients have the same plan, which lives as long as its entry.
-        route = routes.get(id(entry.plan))
-        if route is None:
-            route = routes[id(entry.plan)] = _route(entry.plan, clients, reached)
+        # Publications with the same recipients have the same plan.
+        plan = entry.plan
+        if route is None or route.plan is not plan:
+            route = routes.of(plan)
+            reached.update(route.peers)
         delivery = None
-        for link, mailbox, handles in route:
+        for link, mailbox, handles in route.stops:
             if delivery is not None and delivery.handles is handles:
                 delivery.is_shared = True
             elif type(copy) is Publish:
@@ -70,19 +112,6 @@ def fan_out(
             else:
                 _drop_all(link, delivery, losses)
     return losses
-
-
-def _route(
-    plan: DeliveryPlan, clients: dict[ClientId, ClientLink], reached: dict[Peer, None]
-) -> list[tuple[ClientLink, Mailbox, tuple[int, ...]]]:
-    """Return the links of a plan's recipients, which are reached now, with their mailboxes and handles."""
-    route = []
-    for client, handles in plan:
-        link = clients.get(client)
-        if link is not None:
-            route.append((link, link.mailbox, handles))
-            reached[client] = None
-    return route
 
 
 def _drop_oldest(link: ClientLink, limit: int, limit_bytes: int, losses: Losses) -> None:
