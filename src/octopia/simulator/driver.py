@@ -296,7 +296,7 @@ class Driver:
             return
         message = node.begin(wire.target, self.agenda.now_ms)
         if message is not None:
-            occupied_ns = occupation_ns(wire, self.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self.profile, message)
             wire.free_at_ns = now_ns + occupied_ns
             batch = [message]
             assert isinstance(wire.target, ClientId)

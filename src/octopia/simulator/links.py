@@ -23,7 +23,7 @@ from octopia.protocol import Ack, Frame, Hello, Item
 from octopia.protocol.messages import Message
 from octopia.simulator.agenda import NS_PER_MS, Agenda, Priority, to_ns
 from octopia.simulator.profiles import Profile
-from octopia.simulator.wires import Wire, jitter_ns, occupation_ns, plan_arrival
+from octopia.simulator.wires import SharedSender, Wire, jitter_ns, occupation_ns, occupy, plan_arrival
 
 RECONNECT_MS = 100.0
 
@@ -97,6 +97,37 @@ class _Wired:
     def _pace(self, node: Node, wire: Wire) -> None:
         node.pace(wire.target, wire.is_slow(self.host.profile))
 
+    # Senders that wires share.
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a wire and its sender."""
+        raise NotImplementedError
+
+    def _give_turn(self, wire: Wire, sender: SharedSender) -> None:
+        """Add a wire to those that its sender serves in turn; a sender that is free serves it at once."""
+        wire.has_turn = True
+        sender.turns.append(wire)
+        if not sender.is_awaited:
+            self._serve_turns(sender, is_event=False)
+
+    def _on_sender_free(self, sender: SharedSender) -> None:
+        self._serve_turns(sender, is_event=True)
+
+    def _serve_turns(self, sender: SharedSender, is_event: bool) -> None:
+        """Serve wires until the sender is occupied; after an event, also do the work that this causes."""
+        agenda = self.host.agenda
+        # It counts as awaited until it is done, so that what is caused meanwhile waits for its turn.
+        sender.is_awaited = True
+        while sender.turns and agenda.now_ns >= sender.free_at_ns:
+            wire = sender.turns.popleft()
+            wire.has_turn = False
+            self._begin(wire, sender)
+            if is_event:
+                self.host.carry_out(wire.source)
+        sender.is_awaited = bool(sender.turns)
+        if sender.is_awaited:
+            agenda.enter(sender.free_at_ns, _LINK_FREE, self._on_sender_free, sender)
+
 
 class ReliableLinks(_Wired):
     """Links that never fail."""
@@ -121,17 +152,44 @@ class ReliableLinks(_Wired):
         """Let the next publication occupy a slow link, if it is free, and come back for what is left."""
         wire, node, agenda = self._wires[source, target], self.host.node(source), self._agenda
         assert node is not None
+        if wire.sender is not None:
+            self._line_up(wire, node)
+            return
         if agenda.now_ns >= wire.free_at_ns:
             message = node.begin(target, agenda.now_ms)
             if message is None:
                 return
-            occupied_ns = occupation_ns(wire, self.host.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self.host.profile, message)
             wire.free_at_ns = agenda.now_ns + occupied_ns
             node.carried(target, wire.free_at_ns / NS_PER_MS)
             self._send(wire, [message], occupied_ns)
         if not wire.is_awaited and node.broker.waits_for(target):
             wire.is_awaited = True
             agenda.enter(wire.free_at_ns, _LINK_FREE, self._on_free, wire)
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a free wire and its sender, and come back for what is left."""
+        node, agenda = self.host.node(wire.source), self._agenda
+        assert node is not None
+        assert isinstance(wire.target, BrokerId)
+        message = node.begin(wire.target, agenda.now_ms)
+        if message is not None:
+            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            node.carried(wire.target, leaves_ns / NS_PER_MS)
+            self._send(wire, [message], leaves_ns - agenda.now_ns)
+            self._line_up(wire, node)
+
+    def _line_up(self, wire: Wire, node: Node) -> None:
+        """Give a wire a turn if something waits for it, once it is free: after all that wait by then."""
+        assert wire.sender is not None
+        assert isinstance(wire.target, BrokerId)
+        if wire.has_turn or wire.is_awaited or not node.broker.waits_for(wire.target):
+            return
+        if wire.free_at_ns > self._agenda.now_ns:
+            wire.is_awaited = True
+            self._agenda.enter(wire.free_at_ns, _LINK_FREE, self._on_free, wire)
+        else:
+            self._give_turn(wire, wire.sender)
 
     def unsettled(self) -> str | None:
         """Return None: everything that these links do is planned."""
@@ -211,10 +269,22 @@ class FaultyLinks(_Wired):
         if agenda.now_ns < wire.free_at_ns or not node.links[target].is_up:
             return
         node.finish(target, agenda.now_ms)
+        if wire.sender is not None:
+            if not wire.has_turn and node.can_begin(target):
+                self._give_turn(wire, wire.sender)
+            return
         message = node.begin(target, agenda.now_ms)
         if message is not None:
-            wire.free_at_ns = agenda.now_ns + occupation_ns(wire, self.host.profile, message)
+            wire.free_at_ns = agenda.now_ns + occupation_ns(wire.interval_ns, self.host.profile, message)
             agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, (node, wire))
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a wire and its sender, if the node still has one and may send it."""
+        node, agenda = self.host.node(wire.source), self.host.agenda
+        message = None if node is None else node.begin(wire.target, agenda.now_ms)
+        if message is not None:
+            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            agenda.enter(leaves_ns, Priority.LINK_FREE, self._on_free, (node, wire))
 
     def _on_free(self, free: tuple[Node, Wire]) -> None:
         node, wire = free

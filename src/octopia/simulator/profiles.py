@@ -7,11 +7,15 @@ them. A profile may also be a TOML file with the same keys.
 A broker is one server: it handles one message at a time, and others wait. The cost of matching is proportional to the
 size of the table, as for a linear matcher. So is the cost of a search for another path, in brokers that search their
 table for one.
+
+Copies between brokers are sent by *senders*, which send one copy at a time: one per direction of a link, one per
+broker, or one per machine.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from pathlib import Path
 
 from octopia.errors import UsageError
@@ -30,6 +34,14 @@ from octopia.tid.messages import TidAdvertise, TidPublish, TidSubscribe
 from octopia.tomlfile import read_toml
 
 
+class SenderScope(enum.StrEnum):
+    """The output queues that share one sender: that of one link, all of a broker, or all of a machine."""
+
+    LINK = "link"
+    BROKER = "broker"
+    MACHINE = "machine"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Profile:
     """The costs of a profile; each name ends with its unit. A bandwidth of 0 is unlimited."""
@@ -42,6 +54,7 @@ class Profile:
     jitter_ms: float = 0.0
     bandwidth_mbit_s: float = 0.0
     send_us: float = 0.0
+    sender: SenderScope = SenderScope.LINK
     machines: int = 0
     message_us: float = 0.0
     match_us: float = 0.0
@@ -81,8 +94,9 @@ class Profile:
         return message.size_bytes * 8 / self.bandwidth_mbit_s if self.bandwidth_mbit_s else 0.0
 
     def assumptions(self) -> dict[str, str | float]:
-        """Return the assumptions of this profile: every cost that is not zero."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if value}
+        """Return the assumptions of this profile: every value that is not the default, by its key in a file."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
+        return {key: value for key, (value, default) in values.items() if value != default}
 
 
 UNIT = Profile(
@@ -113,7 +127,26 @@ PAPER = Profile(
     search_per_entry_us=0.05,
 )
 
-_NAMED = {profile.name: profile for profile in (UNIT, PAPER)}
+# The paper does not say what limits a broker's output. If it is the broker itself, each of its copies takes a share of
+# the 3 ms: a broker of S_e has about 5 links, of which a publication needs some. 4 copies in 3 ms are 1,333 per second.
+PAPER_BROKER_SENDER = dataclasses.replace(
+    PAPER,
+    name="paper-broker-sender",
+    description="paper, with one sender per broker, which sends 4 copies in the 3 ms of a link",
+    sender=SenderScope.BROKER,
+    send_us=750.0,
+)
+
+# S_e has 8 brokers per machine. They send as many copies per second as with a sender of their own: 750 µs / 8.
+PAPER_MACHINE_SENDER = dataclasses.replace(
+    PAPER,
+    name="paper-machine-sender",
+    description="paper, with one sender per machine, as fast as the senders of 8 brokers together",
+    sender=SenderScope.MACHINE,
+    send_us=93.75,
+)
+
+_NAMED = {profile.name: profile for profile in (UNIT, PAPER, PAPER_BROKER_SENDER, PAPER_MACHINE_SENDER)}
 
 
 def find_profile(name: str) -> Profile:
@@ -134,6 +167,7 @@ def _read_profile(path: Path) -> Profile:
     profile = Profile(
         table.text("name", path.stem),
         table.text("description", f"read from {path.name}"),
+        sender=table.choice("sender", SenderScope, SenderScope.LINK),
         machines=table.integer("machines", 0, minimum=0),
         **costs,
     )

@@ -24,8 +24,8 @@ from octopia.protocol.messages import ClientRequest
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 from octopia.simulator.driver import Driver, Observer, Place
 from octopia.simulator.links import FaultyLinks, FrameFaults, Links, ReliableLinks
-from octopia.simulator.profiles import Profile
-from octopia.simulator.wires import NS_PER_US, Wire
+from octopia.simulator.profiles import Profile, SenderScope
+from octopia.simulator.wires import NS_PER_US, SharedSender, Wire
 
 _PATIENCE_MS = 120_000.0
 """The virtual time for which a world that is not at rest may go on without anything planned; then it is stuck."""
@@ -93,15 +93,27 @@ class World:
         machines = {broker: number for number, broker in enumerate(self.scot.brokers)}
         if self.profile.machines:
             machines = {broker: number % self.profile.machines for broker, number in machines.items()}
+        senders = self._make_senders(machines)
+        send_ns = 0 if senders else round(self.profile.send_us * NS_PER_US)
         wires: dict[tuple[BrokerId, BrokerId], Wire] = {}
         for low, high in (*self.scot.alinks, *self.scot.ilinks):
             same_machine = machines[low] == machines[high]
             delay_ms = self.profile.same_machine_delay_ms if same_machine else self.profile.link_delay_ms
             for source, target in ((low, high), (high, low)):
-                wires[source, target] = Wire(source, target, to_ns(delay_ms), round(self.profile.send_us * NS_PER_US))
+                wires[source, target] = Wire(source, target, to_ns(delay_ms), send_ns, senders.get(source))
         if environment.sessions is None:
             return ReliableLinks(self.driver, wires)
         return FaultyLinks(self.driver, wires, environment.sessions, environment.faults)
+
+    def _make_senders(self, machines: dict[BrokerId, int]) -> dict[BrokerId, SharedSender]:
+        """Return the sender that all links from a broker share; none if each has its own."""
+        scope, send_ns = self.profile.sender, round(self.profile.send_us * NS_PER_US)
+        if scope is SenderScope.LINK:
+            return {}
+        if scope is SenderScope.BROKER:
+            return {broker: SharedSender(send_ns) for broker in machines}
+        by_machine = {machine: SharedSender(send_ns) for machine in machines.values()}
+        return {broker: by_machine[machine] for broker, machine in machines.items()}
 
     # What people do.
 
