@@ -20,6 +20,7 @@ cdef class ReliableLinks(_Wired):
     cdef Agenda _agenda
     cdef dict _from
     cdef bint _jitters
+    cdef object _hops
     cdef object _on_arrival
 
     @cython.locals(wires=dict)
@@ -30,7 +31,9 @@ cdef class ReliableLinks(_Wired):
     cpdef _begin(self, Wire wire, SharedSender sender)
     cpdef _line_up(self, Wire wire, node)
     cpdef _on_free(self, Wire wire)
-    @cython.locals(leaves_ns="long long")
+    @cython.locals(leaves_ns="long long", earliest_ns="long long")
     cdef object _send(self, Wire wire, batch, long long occupied_ns=*)
+    @cython.locals(earliest_ns="long long")
+    cdef object _send_by_kind(self, Wire wire, batch, long long leaves_ns)
     @cython.locals(wire=Wire)
     cpdef _arrive(self, tuple arrival)

@@ -11,6 +11,7 @@ Plain Python that Cython compiles (``links.pxd`` has the C types of reliable lin
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -132,12 +133,13 @@ class _Wired:
 class ReliableLinks(_Wired):
     """Links that never fail."""
 
-    __slots__ = ("_agenda", "_from", "_jitters", "_on_arrival")
+    __slots__ = ("_agenda", "_from", "_hops", "_jitters", "_on_arrival")
 
     def __init__(self, host: Host, wires: dict[Link, Wire]):
         super().__init__(host, wires)
         self._agenda = host.agenda
         self._jitters = host.profile.jitter_ms > 0
+        self._hops = host.profile.hops
         self._on_arrival = self._arrive
         self._from: dict[BrokerId, dict[BrokerId, Wire]] = {}
         for (source, target), wire in wires.items():
@@ -203,9 +205,21 @@ class ReliableLinks(_Wired):
 
     def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
         leaves_ns = self._agenda.now_ns + occupied_ns
+        if self._hops is not None:
+            self._send_by_kind(wire, batch, leaves_ns)
+            return
+        earliest_ns = leaves_ns + wire.delay_ns
         if self._jitters:
-            leaves_ns += jitter_ns(self.host.profile, self.host.random)
-        self._agenda.enter(plan_arrival(wire, leaves_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
+            earliest_ns += jitter_ns(self.host.profile, self.host.random)
+        self._agenda.enter(plan_arrival(wire, earliest_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
+
+    def _send_by_kind(self, wire: Wire, batch: Sequence[Message], leaves_ns: int) -> None:
+        """Send messages whose delays depend on their kinds; those of one kind that follow each other stay together."""
+        assert self._hops is not None
+        for kind, messages in itertools.groupby(batch, key=_kind_of):
+            part = list(messages)
+            earliest_ns = leaves_ns + self._hops.draw_ns(kind, wire.delay_ns, self.host.random)
+            self._agenda.enter(plan_arrival(wire, earliest_ns, part), _ARRIVAL, self._on_arrival, (wire, part))
 
     def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
         wire, batch = arrival
@@ -242,6 +256,7 @@ class FaultyLinks(_Wired):
         self._settings = settings
         self.faults = faults
         self.counters = FaultCounters()
+        self._hops = host.profile.hops
         self._cut: dict[Link, None] = {}
         # A connection has a number; what was written on an earlier one never arrives.
         self._connections = {_undirected(*link): 0 for link in wires}
@@ -257,7 +272,8 @@ class FaultyLinks(_Wired):
             self.counters.lost_in_cuts += sum(isinstance(item, Frame) for item in items)
             return
         held_back = [item for item in sent if self._is_held_back(item)]
-        self._fly(source, target, [item for item in sent if item not in held_back], 0)
+        for part in self._parts([item for item in sent if item not in held_back]):
+            self._fly(source, target, part, 0)
         for item in held_back:
             self.counters.reordered += 1
             self._fly(source, target, [item], to_ns(self.host.random.uniform(0.0, self.faults.delay_ms)))
@@ -311,11 +327,24 @@ class FaultyLinks(_Wired):
         likely = self.faults.reorder
         return bool(likely) and not isinstance(item, Hello) and self.host.random.random() < likely
 
+    def _parts(self, items: list[Item]) -> Iterator[list[Item]]:
+        """Yield items that travel together: all, or those of one kind if delays depend on it."""
+        if self._hops is None:
+            yield items
+        else:
+            for _, part in itertools.groupby(items, key=_kind_in):
+                yield list(part)
+
+    def _delay_ns(self, wire: Wire, item: Item) -> int:
+        if self._hops is None:
+            return wire.delay_ns + jitter_ns(self.host.profile, self.host.random)
+        return self._hops.draw_ns(_kind_in(item), wire.delay_ns, self.host.random)
+
     def _fly(self, source: BrokerId, target: BrokerId, items: list[Item], extra_ns: int) -> None:
         if not items:
             return
         host, wire, link = self.host, self._wires[source, target], _undirected(source, target)
-        earliest_ns = host.agenda.now_ns + wire.delay_ns + extra_ns + jitter_ns(host.profile, host.random)
+        earliest_ns = host.agenda.now_ns + extra_ns + self._delay_ns(wire, items[0])
         arrival_ns = earliest_ns if extra_ns else wire.arrival_ns(earliest_ns, True, True)
         self._in_flight[link] += sum(isinstance(item, Frame) for item in items)
         flight = (source, target, self._connections[link], items)
@@ -430,6 +459,16 @@ class FaultyLinks(_Wired):
             if node.broker.waits_for(target):
                 return f"{node.broker.waits_for(target)} publications at {source} wait for {target}"
         return None
+
+
+def _kind_of(message: Message) -> str:
+    kind: str = message.kind  # type: ignore[attr-defined]  # Messages between brokers have one.
+    return kind
+
+
+def _kind_in(item: Item) -> str:
+    """Return the kind of the message in an item, or an empty string if it has none."""
+    return _kind_of(item.message) if isinstance(item, Frame) else ""
 
 
 def _undirected(one: BrokerId, other: BrokerId) -> Link:

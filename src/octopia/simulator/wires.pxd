@@ -35,5 +35,4 @@ cpdef long long occupy(Wire wire, SharedSender sender, profile, message, long lo
 
 cpdef long long jitter_ns(profile, chance) except *
 
-@cython.locals(earliest_ns="long long")
-cpdef long long plan_arrival(Wire wire, long long leaves_ns, batch) except *
+cpdef long long plan_arrival(Wire wire, long long earliest_ns, batch) except *

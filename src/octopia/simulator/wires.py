@@ -118,9 +118,8 @@ def jitter_ns(profile: Profile, chance: random.Random) -> int:
     return to_ns(chance.uniform(0.0, profile.jitter_ms)) if profile.jitter_ms else 0
 
 
-def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
-    """Return the arrival time of a batch that leaves at ``leaves_ns``."""
-    earliest_ns = leaves_ns + wire.delay_ns
+def plan_arrival(wire: Wire, earliest_ns: int, batch: Sequence[Message]) -> int:
+    """Return the arrival time of a batch, at ``earliest_ns`` if nothing is ahead of it."""
     first = batch[0]
     # Control goes first, so a batch that begins with data is data throughout.
     if isinstance(first, Data) or first.size_bytes:
