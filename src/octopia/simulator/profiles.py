@@ -51,7 +51,8 @@ class Profile:
     """The costs of a profile; each name ends with its unit. A bandwidth of 0 is unlimited.
 
     ``jitter`` has the laws of the jitter of single message kinds, or of all kinds in place of ``jitter_ms``. ``delay``
-    has those of whole hops, in place of the delay of the link, its jitter and ``message_us``.
+    has those of whole hops, in place of the delay of the link, its jitter and ``message_us``. With a ``credit_kib``
+    above 0, links have sessions, and a neighbour is sent no more than it has granted.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Profile:
     intersect_per_entry_us: float = 0.0
     select_us: float = 0.0
     search_per_entry_us: float = 0.0
+    credit_kib: float = 0.0
     jitter: Mapping[str, RandomDelay] = dataclasses.field(default_factory=dict, hash=False)
     delay: Mapping[str, RandomDelay] = dataclasses.field(default_factory=dict, hash=False)
 

@@ -30,13 +30,16 @@ from octopia.simulator.wires import NS_PER_US, SharedSender, Wire
 _PATIENCE_MS = 120_000.0
 """The virtual time for which a world that is not at rest may go on without anything planned; then it is stuck."""
 
+_NEVER_MS = 1e9
+"""The interval of heartbeats on links that cannot fail: later than the end of any run."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
     """The surroundings of the brokers of a world.
 
-    Without ``sessions`` its links never fail. With ``whole`` its clients are never slow, and all deliveries of a
-    publication at a broker are one event.
+    Without ``sessions`` its links never fail. They have sessions all the same if the profile limits credit. With
+    ``whole`` its clients are never slow, and all deliveries of a publication at a broker are one event.
     """
 
     profile: Profile
@@ -45,6 +48,14 @@ class Environment:
     seed: int = 0
     client_queue_limit: int = 10_000
     whole: bool = False
+
+    def link_settings(self) -> LinkSettings | None:
+        """Return the settings of the sessions between brokers, or None if links need no sessions."""
+        if self.sessions is not None or not self.profile.credit_kib:
+            return self.sessions
+        # Nothing is lost on these links, and a busy broker is silent for long.
+        window_bytes = round(self.profile.credit_kib * 1024)
+        return LinkSettings(window_bytes, heartbeat_ms=_NEVER_MS, suspicion_ms=_NEVER_MS)
 
 
 class World:
@@ -64,8 +75,9 @@ class World:
         listens, chance = settings.detail > Detail.OFF, random.Random(environment.seed)
         self.driver = Driver(self.agenda, self.profile, chance, observers, listens)
         self._settings = settings
+        sessions = environment.link_settings()
         self._node_settings = NodeSettings(
-            environment.sessions,
+            sessions,
             client_queue_limit=environment.client_queue_limit,
             whole=environment.whole,
             detail=settings.detail,
@@ -73,12 +85,12 @@ class World:
         self._matchers = matchers
         self._places, self._clients = self.driver.places, self.driver.clients
         self._past_nodes: list[Node] = []
-        self.links = self.driver.links = self._make_links(environment)
+        self.links = self.driver.links = self._make_links(sessions, environment.faults)
         for broker in scot.brokers:
             self._places[broker] = Place(self._make_node(broker, 1))
         for place in self._places.values():
             self.links.prepare(place.node)
-        if environment.sessions is not None:
+        if sessions is not None:
             for low, high in (*scot.alinks, *scot.ilinks):
                 introduce(self._places[low].node, self._places[high].node)
             for place in self._places.values():
@@ -89,7 +101,7 @@ class World:
         made = make_broker(neighbourhood, self._settings, incarnation, self._matchers, restarted_at_ms=restarted_at_ms)
         return Node(made, neighbourhood.neighbours, incarnation, self._node_settings)
 
-    def _make_links(self, environment: Environment) -> Links:
+    def _make_links(self, sessions: LinkSettings | None, faults: FrameFaults) -> Links:
         machines = {broker: number for number, broker in enumerate(self.scot.brokers)}
         if self.profile.machines:
             machines = {broker: number % self.profile.machines for broker, number in machines.items()}
@@ -101,9 +113,9 @@ class World:
             delay_ms = self.profile.same_machine_delay_ms if same_machine else self.profile.link_delay_ms
             for source, target in ((low, high), (high, low)):
                 wires[source, target] = Wire(source, target, to_ns(delay_ms), send_ns, senders.get(source))
-        if environment.sessions is None:
+        if sessions is None:
             return ReliableLinks(self.driver, wires)
-        return FaultyLinks(self.driver, wires, environment.sessions, environment.faults)
+        return FaultyLinks(self.driver, wires, sessions, faults)
 
     def _make_senders(self, machines: dict[BrokerId, int]) -> dict[BrokerId, SharedSender]:
         """Return the sender that all links from a broker share; none if each has its own."""

@@ -123,9 +123,7 @@ class TestFiles:
         return find_profile(str(path))
 
     def test_tables_name_the_kinds(self, tmp_path):
-        text = (
-            '[delay.advertisement]\nlaw = "exponential"\nmean_ms = 0.25\n[jitter.all]\nlaw = "uniform"\nmean_ms = 1'
-        )
+        text = '[delay.advertisement]\nlaw = "exponential"\nmean_ms = 0.25\n[jitter.all]\nlaw = "uniform"\nmean_ms = 1'
         profile = self.read(tmp_path, text)
         assert profile.delay == {"advertisement": RandomDelay(Law.EXPONENTIAL, 0.25)}
         assert profile.jitter == {"all": RandomDelay(Law.UNIFORM, 1.0)}
