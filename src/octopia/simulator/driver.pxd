@@ -62,7 +62,7 @@ cdef class Driver:
     cpdef carry_out(self, broker)
     @cython.locals(node=Node)
     cdef object _carry_out(self, Place place)
-    @cython.locals(departures=Departures, link=NeighbourLink, wire=Wire)
+    @cython.locals(departures=Departures, link=NeighbourLink, wire=Wire, arrival_ns="long long")
     cdef object _fulfil(self, Place place, Ready ready)
     @cython.locals(facts=list)
     cdef object _tell(self, Node node)

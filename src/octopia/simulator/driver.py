@@ -249,7 +249,8 @@ class Driver:
             if departures is None:
                 departures = Departures(place.id)
             if items:
-                departures.add(plan_arrival(wire, self.agenda.now_ns, items), name, items)  # type: ignore[arg-type]
+                arrival_ns = plan_arrival(wire, self.agenda.now_ns + wire.delay_ns, items)  # type: ignore[arg-type]
+                departures.add(arrival_ns, name, items)  # type: ignore[arg-type]
             if wire.interval_ns or self._is_limited:
                 self._serve_client(place.node, wire, departures)
         if departures is not None:
@@ -296,11 +297,11 @@ class Driver:
             return
         message = node.begin(wire.target, self.agenda.now_ms)
         if message is not None:
-            occupied_ns = occupation_ns(wire, self.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self.profile, message)
             wire.free_at_ns = now_ns + occupied_ns
             batch = [message]
             assert isinstance(wire.target, ClientId)
-            departures.add(plan_arrival(wire, wire.free_at_ns, batch), wire.target.name, batch)
+            departures.add(plan_arrival(wire, wire.free_at_ns + wire.delay_ns, batch), wire.target.name, batch)
             departures.wires.setdefault(wire.free_at_ns, []).append(wire)
 
     def _on_free(self, wires: list[Wire]) -> None:

@@ -11,6 +11,7 @@ Plain Python that Cython compiles (``links.pxd`` has the C types of reliable lin
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from octopia.protocol import Ack, Frame, Hello, Item
 from octopia.protocol.messages import Message
 from octopia.simulator.agenda import NS_PER_MS, Agenda, Priority, to_ns
 from octopia.simulator.profiles import Profile
-from octopia.simulator.wires import Wire, jitter_ns, occupation_ns, plan_arrival
+from octopia.simulator.wires import SharedSender, Wire, jitter_ns, occupation_ns, occupy, plan_arrival
 
 RECONNECT_MS = 100.0
 
@@ -97,16 +98,48 @@ class _Wired:
     def _pace(self, node: Node, wire: Wire) -> None:
         node.pace(wire.target, wire.is_slow(self.host.profile))
 
+    # Senders that wires share.
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a wire and its sender."""
+        raise NotImplementedError
+
+    def _give_turn(self, wire: Wire, sender: SharedSender) -> None:
+        """Add a wire to those that its sender serves in turn; a sender that is free serves it at once."""
+        wire.has_turn = True
+        sender.turns.append(wire)
+        if not sender.is_awaited:
+            self._serve_turns(sender, is_event=False)
+
+    def _on_sender_free(self, sender: SharedSender) -> None:
+        self._serve_turns(sender, is_event=True)
+
+    def _serve_turns(self, sender: SharedSender, is_event: bool) -> None:
+        """Serve wires until the sender is occupied; after an event, also do the work that this causes."""
+        agenda = self.host.agenda
+        # It counts as awaited until it is done, so that what is caused meanwhile waits for its turn.
+        sender.is_awaited = True
+        while sender.turns and agenda.now_ns >= sender.free_at_ns:
+            wire = sender.turns.popleft()
+            wire.has_turn = False
+            self._begin(wire, sender)
+            if is_event:
+                self.host.carry_out(wire.source)
+        sender.is_awaited = bool(sender.turns)
+        if sender.is_awaited:
+            agenda.enter(sender.free_at_ns, _LINK_FREE, self._on_sender_free, sender)
+
 
 class ReliableLinks(_Wired):
     """Links that never fail."""
 
-    __slots__ = ("_agenda", "_from", "_jitters", "_on_arrival")
+    __slots__ = ("_agenda", "_from", "_hops", "_jitters", "_on_arrival")
 
     def __init__(self, host: Host, wires: dict[Link, Wire]):
         super().__init__(host, wires)
         self._agenda = host.agenda
         self._jitters = host.profile.jitter_ms > 0
+        self._hops = host.profile.hops
         self._on_arrival = self._arrive
         self._from: dict[BrokerId, dict[BrokerId, Wire]] = {}
         for (source, target), wire in wires.items():
@@ -121,17 +154,44 @@ class ReliableLinks(_Wired):
         """Let the next publication occupy a slow link, if it is free, and come back for what is left."""
         wire, node, agenda = self._wires[source, target], self.host.node(source), self._agenda
         assert node is not None
+        if wire.sender is not None:
+            self._line_up(wire, node)
+            return
         if agenda.now_ns >= wire.free_at_ns:
             message = node.begin(target, agenda.now_ms)
             if message is None:
                 return
-            occupied_ns = occupation_ns(wire, self.host.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self.host.profile, message)
             wire.free_at_ns = agenda.now_ns + occupied_ns
             node.carried(target, wire.free_at_ns / NS_PER_MS)
             self._send(wire, [message], occupied_ns)
         if not wire.is_awaited and node.broker.waits_for(target):
             wire.is_awaited = True
             agenda.enter(wire.free_at_ns, _LINK_FREE, self._on_free, wire)
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a free wire and its sender, and come back for what is left."""
+        node, agenda = self.host.node(wire.source), self._agenda
+        assert node is not None
+        assert isinstance(wire.target, BrokerId)
+        message = node.begin(wire.target, agenda.now_ms)
+        if message is not None:
+            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            node.carried(wire.target, leaves_ns / NS_PER_MS)
+            self._send(wire, [message], leaves_ns - agenda.now_ns)
+            self._line_up(wire, node)
+
+    def _line_up(self, wire: Wire, node: Node) -> None:
+        """Give a wire a turn if something waits for it, once it is free: after all that wait by then."""
+        assert wire.sender is not None
+        assert isinstance(wire.target, BrokerId)
+        if wire.has_turn or wire.is_awaited or not node.broker.waits_for(wire.target):
+            return
+        if wire.free_at_ns > self._agenda.now_ns:
+            wire.is_awaited = True
+            self._agenda.enter(wire.free_at_ns, _LINK_FREE, self._on_free, wire)
+        else:
+            self._give_turn(wire, wire.sender)
 
     def unsettled(self) -> str | None:
         """Return None: everything that these links do is planned."""
@@ -145,9 +205,21 @@ class ReliableLinks(_Wired):
 
     def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
         leaves_ns = self._agenda.now_ns + occupied_ns
+        if self._hops is not None:
+            self._send_by_kind(wire, batch, leaves_ns)
+            return
+        earliest_ns = leaves_ns + wire.delay_ns
         if self._jitters:
-            leaves_ns += jitter_ns(self.host.profile, self.host.random)
-        self._agenda.enter(plan_arrival(wire, leaves_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
+            earliest_ns += jitter_ns(self.host.profile, self.host.random)
+        self._agenda.enter(plan_arrival(wire, earliest_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
+
+    def _send_by_kind(self, wire: Wire, batch: Sequence[Message], leaves_ns: int) -> None:
+        """Send messages whose delays depend on their kinds; those of one kind that follow each other stay together."""
+        assert self._hops is not None
+        for kind, messages in itertools.groupby(batch, key=_kind_of):
+            part = list(messages)
+            earliest_ns = leaves_ns + self._hops.draw_ns(kind, wire.delay_ns, self.host.random)
+            self._agenda.enter(plan_arrival(wire, earliest_ns, part), _ARRIVAL, self._on_arrival, (wire, part))
 
     def _arrive(self, arrival: tuple[Wire, Sequence[Message]]) -> None:
         wire, batch = arrival
@@ -184,6 +256,7 @@ class FaultyLinks(_Wired):
         self._settings = settings
         self.faults = faults
         self.counters = FaultCounters()
+        self._hops = host.profile.hops
         self._cut: dict[Link, None] = {}
         # A connection has a number; what was written on an earlier one never arrives.
         self._connections = {_undirected(*link): 0 for link in wires}
@@ -199,7 +272,8 @@ class FaultyLinks(_Wired):
             self.counters.lost_in_cuts += sum(isinstance(item, Frame) for item in items)
             return
         held_back = [item for item in sent if self._is_held_back(item)]
-        self._fly(source, target, [item for item in sent if item not in held_back], 0)
+        for part in self._parts([item for item in sent if item not in held_back]):
+            self._fly(source, target, part, 0)
         for item in held_back:
             self.counters.reordered += 1
             self._fly(source, target, [item], to_ns(self.host.random.uniform(0.0, self.faults.delay_ms)))
@@ -211,10 +285,22 @@ class FaultyLinks(_Wired):
         if agenda.now_ns < wire.free_at_ns or not node.links[target].is_up:
             return
         node.finish(target, agenda.now_ms)
+        if wire.sender is not None:
+            if not wire.has_turn and node.can_begin(target):
+                self._give_turn(wire, wire.sender)
+            return
         message = node.begin(target, agenda.now_ms)
         if message is not None:
-            wire.free_at_ns = agenda.now_ns + occupation_ns(wire, self.host.profile, message)
+            wire.free_at_ns = agenda.now_ns + occupation_ns(wire.interval_ns, self.host.profile, message)
             agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, (node, wire))
+
+    def _begin(self, wire: Wire, sender: SharedSender) -> None:
+        """Let the next publication occupy a wire and its sender, if the node still has one and may send it."""
+        node, agenda = self.host.node(wire.source), self.host.agenda
+        message = None if node is None else node.begin(wire.target, agenda.now_ms)
+        if message is not None:
+            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            agenda.enter(leaves_ns, Priority.LINK_FREE, self._on_free, (node, wire))
 
     def _on_free(self, free: tuple[Node, Wire]) -> None:
         node, wire = free
@@ -241,11 +327,24 @@ class FaultyLinks(_Wired):
         likely = self.faults.reorder
         return bool(likely) and not isinstance(item, Hello) and self.host.random.random() < likely
 
+    def _parts(self, items: list[Item]) -> Iterator[list[Item]]:
+        """Yield items that travel together: all, or those of one kind if delays depend on it."""
+        if self._hops is None:
+            yield items
+        else:
+            for _, part in itertools.groupby(items, key=_kind_in):
+                yield list(part)
+
+    def _delay_ns(self, wire: Wire, item: Item) -> int:
+        if self._hops is None:
+            return wire.delay_ns + jitter_ns(self.host.profile, self.host.random)
+        return self._hops.draw_ns(_kind_in(item), wire.delay_ns, self.host.random)
+
     def _fly(self, source: BrokerId, target: BrokerId, items: list[Item], extra_ns: int) -> None:
         if not items:
             return
         host, wire, link = self.host, self._wires[source, target], _undirected(source, target)
-        earliest_ns = host.agenda.now_ns + wire.delay_ns + extra_ns + jitter_ns(host.profile, host.random)
+        earliest_ns = host.agenda.now_ns + extra_ns + self._delay_ns(wire, items[0])
         arrival_ns = earliest_ns if extra_ns else wire.arrival_ns(earliest_ns, True, True)
         self._in_flight[link] += sum(isinstance(item, Frame) for item in items)
         flight = (source, target, self._connections[link], items)
@@ -360,6 +459,16 @@ class FaultyLinks(_Wired):
             if node.broker.waits_for(target):
                 return f"{node.broker.waits_for(target)} publications at {source} wait for {target}"
         return None
+
+
+def _kind_of(message: Message) -> str:
+    kind: str = message.kind  # type: ignore[attr-defined]  # Messages between brokers have one.
+    return kind
+
+
+def _kind_in(item: Item) -> str:
+    """Return the kind of the message in an item, or an empty string if it has none."""
+    return _kind_of(item.message) if isinstance(item, Frame) else ""
 
 
 def _undirected(one: BrokerId, other: BrokerId) -> Link:

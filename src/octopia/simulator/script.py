@@ -64,15 +64,19 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
     can_fail = faults != FrameFaults() or any(isinstance(event.item, FaultItem) for event in scenario.events)
     has_window = wanted.window_bytes != SimulatorSettings().window_bytes
     needs_sessions = can_fail or has_window or bool(wanted.queue_capacity)
-    if wanted.links is LinkModel.IDEAL and needs_sessions:
+    if wanted.links is LinkModel.IDEAL and (needs_sessions or profile.credit_kib):
         raise UsageError(
-            'expected links = "session" or "auto" with faults, queue_capacity or window_bytes, got "ideal"'
+            'expected links = "session" or "auto" with faults, queue_capacity, window_bytes or a profile with '
+            'credit_kib, got "ideal"'
         )
     if not needs_sessions and wanted.links is not LinkModel.SESSION:
         return Environment(profile, seed=seed, client_queue_limit=wanted.client_queue_limit, whole=whole)
     if scenario.routing.algorithm.is_tid:
         raise UsageError("expected ideal links under TID-based routing, which has no exchange of state, got sessions")
-    sessions = LinkSettings(wanted.window_bytes, retransmit_ms=_RETRANSMIT_MS)
+    window_bytes = wanted.window_bytes
+    if profile.credit_kib and not has_window:
+        window_bytes = round(profile.credit_kib * 1024)
+    sessions = LinkSettings(window_bytes, retransmit_ms=_RETRANSMIT_MS)
     return Environment(profile, sessions, faults, seed, wanted.client_queue_limit, whole)
 
 

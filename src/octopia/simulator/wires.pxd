@@ -5,6 +5,14 @@ from octopia.protocol.transit cimport Data
 
 
 @cython.final
+cdef class SharedSender:
+    cdef readonly long long interval_ns
+    cdef public long long free_at_ns
+    cdef public bint is_awaited
+    cdef readonly object turns
+
+
+@cython.final
 cdef class Wire:
     cdef readonly object source
     cdef readonly object target
@@ -12,6 +20,8 @@ cdef class Wire:
     cdef public long long interval_ns
     cdef public long long free_at_ns
     cdef public bint is_awaited
+    cdef readonly SharedSender sender
+    cdef public bint has_turn
     cdef long long _last_control_ns
     cdef long long _last_data_ns
 
@@ -19,9 +29,10 @@ cdef class Wire:
     cpdef bint is_slow(self, profile)
 
 
-cpdef long long occupation_ns(Wire wire, profile, message) except *
+cpdef long long occupation_ns(long long interval_ns, profile, message) except *
+
+cpdef long long occupy(Wire wire, SharedSender sender, profile, message, long long now_ns) except *
 
 cpdef long long jitter_ns(profile, chance) except *
 
-@cython.locals(earliest_ns="long long")
-cpdef long long plan_arrival(Wire wire, long long leaves_ns, batch) except *
+cpdef long long plan_arrival(Wire wire, long long earliest_ns, batch) except *

@@ -1,7 +1,11 @@
-"""Wires: one direction of a link in virtual time, with a delay, a rate and a bandwidth.
+"""Wires: one direction of a link in virtual time, with a delay, a rate and a bandwidth; and senders that wires share.
 
 Control messages leave at once. A publication occupies the wire for the time that the link's rate and bandwidth demand.
 The next one stays in the broker's queue meanwhile, which is where congestion shows.
+
+Wires may share a sender, that of a broker or of a machine. It sends one publication at a time, and serves the wires
+that have one waiting in turn. A wire with a rate of its own is occupied for longer than its sender, which serves other
+wires meanwhile.
 
 Plain Python that Cython compiles (``wires.pxd`` has the C types).
 """
@@ -9,6 +13,7 @@ Plain Python that Cython compiles (``wires.pxd`` has the C types).
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 
 from octopia.ids import BrokerId, Peer
@@ -21,23 +26,46 @@ from octopia.simulator.profiles import Profile
 NS_PER_US = 1000
 
 
+class SharedSender:
+    """A sender of publications that wires share: it is occupied for ``interval_ns`` or longer by each.
+
+    ``turns`` are the free wires with a publication to send, in the order in which they are served.
+    """
+
+    __slots__ = ("free_at_ns", "interval_ns", "is_awaited", "turns")
+
+    def __init__(self, interval_ns: int):
+        self.interval_ns = interval_ns
+        self.free_at_ns = 0
+        self.is_awaited = False
+        """True if an event is planned for when the sender is free; until then, nothing else begins."""
+        self.turns: deque[Wire] = deque()
+
+
 class Wire:
-    """One direction of a link."""
+    """One direction of a link; without a ``sender`` it sends by itself."""
 
     __slots__ = (
         "_last_control_ns",
         "_last_data_ns",
         "delay_ns",
         "free_at_ns",
+        "has_turn",
         "interval_ns",
         "is_awaited",
+        "sender",
         "source",
         "target",
     )
 
-    def __init__(self, source: BrokerId, target: Peer, delay_ns: int, interval_ns: int = 0):
+    def __init__(
+        self, source: BrokerId, target: Peer, delay_ns: int, interval_ns: int = 0, sender: SharedSender | None = None
+    ):
         self.source = source
         self.target = target
+        self.sender = sender
+        self.has_turn = False
+        """True if the wire is among the turns of its sender."""
         self.delay_ns = delay_ns
         self.interval_ns = interval_ns
         self.free_at_ns = 0
@@ -67,14 +95,22 @@ class Wire:
 
     def is_slow(self, profile: Profile) -> bool:
         """Return whether publications occupy this wire for some time."""
-        return bool(self.interval_ns or profile.bandwidth_mbit_s)
+        sends = self.sender is not None and self.sender.interval_ns > 0
+        return bool(self.interval_ns or sends or profile.bandwidth_mbit_s)
 
 
-def occupation_ns(wire: Wire, profile: Profile, message: Message) -> int:
-    """Return how long a publication occupies a wire."""
+def occupation_ns(interval_ns: int, profile: Profile, message: Message) -> int:
+    """Return how long a publication occupies a wire or a sender with this interval."""
     if not profile.bandwidth_mbit_s:
-        return wire.interval_ns
-    return max(wire.interval_ns, round(profile.transmission_us(message) * NS_PER_US))
+        return interval_ns
+    return max(interval_ns, round(profile.transmission_us(message) * NS_PER_US))
+
+
+def occupy(wire: Wire, sender: SharedSender, profile: Profile, message: Message, now_ns: int) -> int:
+    """Let a publication occupy a wire and its sender from now on, and return when it leaves."""
+    sender.free_at_ns = now_ns + occupation_ns(sender.interval_ns, profile, message)
+    wire.free_at_ns = max(sender.free_at_ns, now_ns + wire.interval_ns)
+    return wire.free_at_ns
 
 
 def jitter_ns(profile: Profile, chance: random.Random) -> int:
@@ -82,9 +118,8 @@ def jitter_ns(profile: Profile, chance: random.Random) -> int:
     return to_ns(chance.uniform(0.0, profile.jitter_ms)) if profile.jitter_ms else 0
 
 
-def plan_arrival(wire: Wire, leaves_ns: int, batch: Sequence[Message]) -> int:
-    """Return the arrival time of a batch that leaves at ``leaves_ns``."""
-    earliest_ns = leaves_ns + wire.delay_ns
+def plan_arrival(wire: Wire, earliest_ns: int, batch: Sequence[Message]) -> int:
+    """Return the arrival time of a batch, at ``earliest_ns`` if nothing is ahead of it."""
     first = batch[0]
     # Control goes first, so a batch that begins with data is data throughout.
     if isinstance(first, Data) or first.size_bytes:

@@ -25,8 +25,8 @@ from octopia.protocol.messages import ClientRequest
 from octopia.simulator.agenda import Agenda, Priority, to_ns
 from octopia.simulator.driver import Driver, Observer, Place
 from octopia.simulator.links import FaultyLinks, FrameFaults, Links, ReliableLinks
-from octopia.simulator.profiles import Profile
-from octopia.simulator.wires import NS_PER_US, Wire
+from octopia.simulator.profiles import Profile, SenderScope
+from octopia.simulator.wires import NS_PER_US, SharedSender, Wire
 
 _PATIENCE_MS = 120_000.0
 """The virtual time for which a world that is not at rest may go on without anything planned; then it is stuck."""
@@ -36,13 +36,16 @@ _COLLECT_AFTER = 100_000
 Events and messages are not part of cycles, and looking for cycles among them took a sixth of the time.
 """
 
+_NEVER_MS = 1e9
+"""The interval of heartbeats on links that cannot fail: later than the end of any run."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
     """The surroundings of the brokers of a world.
 
-    Without ``sessions`` its links never fail. With ``whole`` its clients are never slow, and all deliveries of a
-    publication at a broker are one event.
+    Without ``sessions`` its links never fail. They have sessions all the same if the profile limits credit. With
+    ``whole`` its clients are never slow, and all deliveries of a publication at a broker are one event.
     """
 
     profile: Profile
@@ -51,6 +54,14 @@ class Environment:
     seed: int = 0
     client_queue_limit: int = 10_000
     whole: bool = False
+
+    def link_settings(self) -> LinkSettings | None:
+        """Return the settings of the sessions between brokers, or None if links need no sessions."""
+        if self.sessions is not None or not self.profile.credit_kib:
+            return self.sessions
+        # Nothing is lost on these links, and a busy broker is silent for long.
+        window_bytes = round(self.profile.credit_kib * 1024)
+        return LinkSettings(window_bytes, heartbeat_ms=_NEVER_MS, suspicion_ms=_NEVER_MS)
 
 
 class World:
@@ -70,8 +81,9 @@ class World:
         listens, chance = settings.detail > Detail.OFF, random.Random(environment.seed)
         self.driver = Driver(self.agenda, self.profile, chance, observers, listens)
         self._settings = settings
+        sessions = environment.link_settings()
         self._node_settings = NodeSettings(
-            environment.sessions,
+            sessions,
             client_queue_limit=environment.client_queue_limit,
             whole=environment.whole,
             detail=settings.detail,
@@ -79,12 +91,12 @@ class World:
         self._matchers = matchers
         self._places, self._clients = self.driver.places, self.driver.clients
         self._past_nodes: list[Node] = []
-        self.links = self.driver.links = self._make_links(environment)
+        self.links = self.driver.links = self._make_links(sessions, environment.faults)
         for broker in scot.brokers:
             self._places[broker] = Place(self._make_node(broker, 1))
         for place in self._places.values():
             self.links.prepare(place.node)
-        if environment.sessions is not None:
+        if sessions is not None:
             for low, high in (*scot.alinks, *scot.ilinks):
                 introduce(self._places[low].node, self._places[high].node)
             for place in self._places.values():
@@ -95,19 +107,31 @@ class World:
         made = make_broker(neighbourhood, self._settings, incarnation, self._matchers, restarted_at_ms=restarted_at_ms)
         return Node(made, neighbourhood.neighbours, incarnation, self._node_settings)
 
-    def _make_links(self, environment: Environment) -> Links:
+    def _make_links(self, sessions: LinkSettings | None, faults: FrameFaults) -> Links:
         machines = {broker: number for number, broker in enumerate(self.scot.brokers)}
         if self.profile.machines:
             machines = {broker: number % self.profile.machines for broker, number in machines.items()}
+        senders = self._make_senders(machines)
+        send_ns = 0 if senders else round(self.profile.send_us * NS_PER_US)
         wires: dict[tuple[BrokerId, BrokerId], Wire] = {}
         for low, high in (*self.scot.alinks, *self.scot.ilinks):
             same_machine = machines[low] == machines[high]
             delay_ms = self.profile.same_machine_delay_ms if same_machine else self.profile.link_delay_ms
             for source, target in ((low, high), (high, low)):
-                wires[source, target] = Wire(source, target, to_ns(delay_ms), round(self.profile.send_us * NS_PER_US))
-        if environment.sessions is None:
+                wires[source, target] = Wire(source, target, to_ns(delay_ms), send_ns, senders.get(source))
+        if sessions is None:
             return ReliableLinks(self.driver, wires)
-        return FaultyLinks(self.driver, wires, environment.sessions, environment.faults)
+        return FaultyLinks(self.driver, wires, sessions, faults)
+
+    def _make_senders(self, machines: dict[BrokerId, int]) -> dict[BrokerId, SharedSender]:
+        """Return the sender that all links from a broker share; none if each has its own."""
+        scope, send_ns = self.profile.sender, round(self.profile.send_us * NS_PER_US)
+        if scope is SenderScope.LINK:
+            return {}
+        if scope is SenderScope.BROKER:
+            return {broker: SharedSender(send_ns) for broker in machines}
+        by_machine = {machine: SharedSender(send_ns) for machine in machines.values()}
+        return {broker: by_machine[machine] for broker, machine in machines.items()}
 
     # What people do.
 
