@@ -25,7 +25,7 @@ from octopia.overlay.files import Overlay
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.transport.loop import run_loop
-from octopia.workloads.network_run import NetworkTrace, Outage, Pace, Played, play_on_network
+from octopia.workloads.network_run import NetworkTrace, Pace, Played, play_on_network
 from octopia.workloads.provenance import commit
 from octopia.workloads.runs import RunSpec, identity_of, overlay_of
 from octopia.workloads.workload import load_workload
@@ -90,17 +90,18 @@ class NetworkRun:
     unsent: int = 0
     """Publications of publishers whose broker was killed before."""
     killed_ms: float | None = None
-    """The time of the outage since the start of the run."""
+    """The time since the start of the run at which the neighbours of the killed broker had noticed."""
+    noticed_ms: float | None = None
+    """The time from the kill until then."""
 
 
-def play_on_brokers(
-    spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None], outage: Outage | None = None
-) -> NetworkRun:
+def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None]) -> NetworkRun:
     """Start the brokers of a run, play its workload on them, and write the trace and the counts into a folder.
 
     Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress.
     """
     spec = spec.named()
+    outage = spec.outage
     if spec.uncongested:
         raise UsageError(f"expected links that may congest on real brokers, got {spec.run_id}, which is uncongested")
     workload = load_workload(spec.workload)
@@ -167,6 +168,7 @@ def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
         cpu,
         played.unsent,
         played.killed_ms,
+        played.noticed_ms,
     )
 
 
@@ -182,6 +184,7 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
         "messages": run.messages,
         "publications": run.publications,
         "unsent": run.unsent,
+        "noticed_ms": run.noticed_ms,
         "deliveries": run.deliveries,
         "seconds": round(run.seconds, 3),
         "commit": commit(),
