@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,8 @@ class NetworkRun:
     """The time since the start of the run at which the neighbours of the killed broker had noticed."""
     noticed_ms: float | None = None
     """The time from the kill until then."""
+    messages_at_begin: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Messages before the first publication: for links, advertisements and subscriptions."""
 
 
 def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None]) -> NetworkRun:
@@ -155,9 +157,7 @@ def _processes() -> int:
 
 
 def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
-    messages: Counter[str] = Counter()
-    for report in played.reports.values():
-        messages.update(report["sent"])
+    messages, at_begin = (_sent(reports) for reports in (played.reports, played.at_begin))
     return NetworkRun(
         spec.run_id,
         spec.algorithm,
@@ -169,7 +169,16 @@ def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
         played.unsent,
         played.killed_ms,
         played.noticed_ms,
+        at_begin,
     )
+
+
+def _sent(reports: Mapping[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the messages between brokers by kind, summed over the reports of brokers."""
+    messages: Counter[str] = Counter()
+    for report in reports.values():
+        messages.update(report["sent"])
+    return messages
 
 
 def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun) -> dict[str, Any]:
@@ -182,6 +191,7 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
         "identity": identity_of(spec),
         "network": {"processes": _processes(), "speed": speed, "links": links},
         "messages": run.messages,
+        "messages_at_begin": run.messages_at_begin,
         "publications": run.publications,
         "unsent": run.unsent,
         "noticed_ms": run.noticed_ms,

@@ -60,6 +60,8 @@ class Played:
     deliveries: int
     seconds: float
     reports: dict[str, dict[str, Any]]
+    at_begin: dict[str, dict[str, Any]]
+    """The reports of the brokers before the first publication."""
     unsent: int = 0
     killed_ms: float | None = None
     noticed_ms: float | None = None
@@ -85,6 +87,7 @@ async def play_on_network(
         publishers = await _enter(stack, workload.advertisements, addresses, _advertise)
         await _enter(stack, workload.subscriptions, addresses, functools.partial(_subscribe, writer))
         hosts = {each.client: str(each.broker) for each in workload.advertisements}
+        at_begin = await _reports(addresses)
         begin = writer.begin()
         reporting = asyncio.create_task(_report(writer, on_progress))
 
@@ -118,7 +121,7 @@ async def play_on_network(
         writer.finish(reports)
         seconds = writer.last_s - begin
         counts = writer.publications, writer.deliveries
-        return Played(*counts, seconds, reports, parts.unsent, killed_ms, noticed_ms)
+        return Played(*counts, seconds, reports, at_begin, parts.unsent, killed_ms, noticed_ms)
 
 
 class NetworkTrace:
