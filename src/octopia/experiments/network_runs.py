@@ -97,10 +97,14 @@ class NetworkRun:
     """Messages before the first publication: for links, advertisements and subscriptions."""
 
 
-def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None]) -> NetworkRun:
+def play_on_brokers(
+    spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None], processes: int | None = None
+) -> NetworkRun:
     """Start the brokers of a run, play its workload on them, and write the trace and the counts into a folder.
 
-    Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress.
+    Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress. Brokers
+    share as many ``processes`` as there are CPUs, less one for the clients, unless the caller wants another number. A
+    broker that is killed has its own.
     """
     spec = spec.named()
     outage = spec.outage
@@ -112,11 +116,12 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
     # A folder without a manifest does not count as a finished run, even if this one fails.
     (folder / RUN_FILE).unlink(missing_ok=True)
     brokers = len(overlay.scot.brokers)
+    processes = processes or _processes()
     show(f"starting {brokers} brokers")
     alone = () if outage is None else (outage.broker,)
     with (
         _quiet() if outage is not None else contextlib.nullcontext(),
-        running(overlay, _processes(), alone) as workers,
+        running(overlay, processes, alone) as workers,
         Parquet(folder / PARQUET_FILE) as sink,
     ):
         writer = NetworkTrace(spec.run_id, spec.algorithm.value, [sink])
@@ -135,7 +140,7 @@ def play_on_brokers(spec: RunSpec, folder: Path, speed: float, show: Callable[[s
             # An orderly stop would wait for the publications that wait for the dead broker.
             for broker in overlay.scot.brokers:
                 workers.kill(broker)
-    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, speed, run), indent=2) + "\n")
+    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, processes, speed, run), indent=2) + "\n")
     return run
 
 
@@ -181,7 +186,7 @@ def _sent(reports: Mapping[str, dict[str, Any]]) -> dict[str, int]:
     return messages
 
 
-def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun) -> dict[str, Any]:
+def _manifest_of(spec: RunSpec, overlay: Overlay, processes: int, speed: float, run: NetworkRun) -> dict[str, Any]:
     """Return the assumptions and the counts of a run on the network."""
     links = [
         {"from": str(sender), "to": str(receiver), "rate": shape.rate, "delay_ms": shape.delay_ms}
@@ -189,7 +194,7 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
     ]
     return {
         "identity": identity_of(spec),
-        "network": {"processes": _processes(), "speed": speed, "links": links},
+        "network": {"processes": processes, "speed": speed, "links": links},
         "messages": run.messages,
         "messages_at_begin": run.messages_at_begin,
         "publications": run.publications,

@@ -12,9 +12,9 @@ from octopia.experiments.sockets.orders import RULE, Order, Verdict, orders
 from octopia.experiments.sockets.rows import CpuSupply, SocketRow
 
 _METHOD = (
-    "All brokers ran on this machine, over TCP, one process for all of them on two CPUs; a broker that is killed has "
-    "its own. Each run was also predicted by the simulator, with several seeds: the same workload on the same overlay, "
-    "with links of 0.2 to 0.5 ms and no other costs. A slow link carries a third of the burst's rate. Delays are those "
+    "All brokers ran on this machine, over TCP. They shared one process less than there are CPUs; with a dead broker, "
+    "each had its own. Each run was also predicted by the simulator, with several seeds: the same workload on the same overlay, "
+    "with links of 0.02 to 0.8 ms and no other costs. A slow link carries a third of the burst's rate. Delays are those "
     "of all deliveries, messages those between brokers that carry publications. Where CPUs were short even after the "
     "run was repeated, they may have been the bottleneck instead of the links."
 )
