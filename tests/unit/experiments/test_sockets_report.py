@@ -38,7 +38,7 @@ def test_orders_and_shortage_are_stated():
     text = text_of(ROWS)
     assert "| 12 (seed 4) | static and adaptive | adaptive | 67.8 | adaptive | 79.4 | confirmed |" in text
     assert "the same in both, but CPUs were short" in text
-    assert "Of 4 pairs of algorithms in one case, overlay and workload: 3 confirmed, 1 the same in both." in text
+    assert "Of 4 pairs of OctopiA's algorithms: 3 confirmed, 1 the same in both." in text
     assert "CPUs were short in 1 of 5 runs." in text
     assert "had noticed the dead broker after 11 to 11 ms" in text
 

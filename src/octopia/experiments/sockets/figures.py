@@ -45,7 +45,7 @@ def _draw(case: Case, rows: Sequence[SocketRow], out: Path) -> Picture:
         _name_lines(axes)
     if is_share:
         for axes in all_axes:
-            axes.set_xlim(right=102)
+            axes.set_xlim(0, 103)
     else:
         _scale_delays(all_axes, rows)
     _add_legend_marks(all_axes[0], is_share=is_share)

@@ -13,20 +13,20 @@ from octopia.experiments.sockets.rows import CpuSupply, SocketRow
 
 _METHOD = (
     "All brokers ran on this machine, over TCP. They shared one process less than there are CPUs; with a dead broker, "
-    "each had its own. Each run was also predicted by the simulator, with several seeds: the same workload on the same overlay, "
-    "with links of 0.02 to 0.8 ms and no other costs. A slow link carries a third of the burst's rate. Delays are those "
-    "of all deliveries, messages those between brokers that carry publications. Where CPUs were short even after the "
-    "run was repeated, they may have been the bottleneck instead of the links."
+    "each had its own. Each run was also predicted by the simulator, with several seeds: the same workload on the same "
+    "overlay, with links of 0.02 to 0.8 ms and no other costs. A slow link carries a third of the burst's rate. Delays "
+    "are those of all deliveries, messages those between brokers that carry publications. Where CPUs were short even "
+    "after the run was repeated, they may have been the bottleneck instead of the links."
 )
 _REASONS = (
-    "Known reasons for differences. A slow link of the simulator occupies the link before a publication arrives, and "
-    "one of the network afterwards, so that predicted delays have one interval of the link more for every slow link on "
-    "the way: 12.5 ms with 12 brokers and 25 ms with 56. TID draws a tree from the copies of an advertisement that "
-    "arrive first. Where several paths are equally short, that is a race. In the simulator chance decides it. In a "
-    "process with all brokers, the order in which sockets are read decides it, so that a tree may use a slow link or a "
-    "dead broker in one world and avoid it in the other. The kernel closes the connections of a killed process, so its "
-    "neighbours notice within milliseconds in both worlds. If a machine falls silent, they need the time of suspicion, "
-    "2 s, in both."
+    "A slow link of the simulator is occupied before a publication arrives, and one of the network afterwards. So a "
+    "predicted delay has one interval of the link more for every slow link on the way: 12.5 ms with 12 brokers and 25 "
+    "ms with 56. It matters most for adaptive routing in a burst, whose detours cross the most links.",
+    "TID builds a tree from the copies of an advertisement that arrive first, so a race decides which links it uses. "
+    "Over sockets, the machine decides the race, and the results of TID differ from run to run: a tree may lead over a "
+    "slow link or a dead broker in one run and avoid it in the next. The predictions show the range.",
+    "The kernel closes the connections of a killed process, so its neighbours notice within milliseconds in both "
+    "worlds. If a machine falls silent instead, they need the time of suspicion, 2 s by default, in both.",
 )
 _SHORT = {CpuSupply.ENOUGH: "enough", CpuSupply.SHORT: "SHORT", CpuSupply.UNKNOWN: "unknown"}
 
@@ -44,16 +44,27 @@ def socket_blocks(rows: Sequence[SocketRow]) -> Iterator[Block]:
         mine = [row for row in rows if row.case is case.name]
         if mine:
             yield from _case(case, mine, [each for each in found if each.case is case.name])
-    yield Paragraph(_REASONS)
+    yield Heading("Reasons for differences", 3)
+    yield from map(Paragraph, _REASONS)
     yield Heading("Use of CPUs", 3)
     yield Paragraph(_cpu_text(rows), by_clock=True)
 
 
 def summary(found: Sequence[Order]) -> str:
-    """Return how many predicted orders were confirmed, in words."""
+    """Return how many predicted orders were confirmed, in words, without and with TID."""
+    parts = {"of OctopiA's algorithms": False, "with an algorithm of TID": True}
+    grouped = {name: [each for each in found if has_tid(each) is wanted] for name, wanted in parts.items()}
+    return " ".join(f"Of {len(each)} pairs {name}: {_counts(each)}." for name, each in grouped.items() if each)
+
+
+def has_tid(order: Order) -> bool:
+    """Return whether one of the two algorithms is TID's."""
+    return any(each.is_tid for each in order.pair)
+
+
+def _counts(found: Sequence[Order]) -> str:
     counts = Counter(each.verdict for each in found)
-    listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    return f"Of {len(found)} pairs of algorithms in one case, overlay and workload: {listed}."
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
 
 
 def _case(case: Case, rows: Sequence[SocketRow], found: Sequence[Order]) -> Iterator[Block]:
