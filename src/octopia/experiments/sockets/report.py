@@ -27,8 +27,8 @@ _REASONS = (
     "slow link or a dead broker in one run and avoid it in the next. The predictions show the range.",
     "The kernel closes the connections of a killed process, so its neighbours notice within milliseconds in both "
     "worlds. If a machine falls silent instead, they need the time of suspicion, 2 s by default, in both.",
-    "Adaptive routing takes a process that waits for a CPU for a slow link, and goes around it. So on a busy machine it "
-    "sends more messages than predicted, and more status messages.",
+    "Adaptive routing takes a process that waits for a CPU for a slow link, and goes around it. So on a busy machine "
+    "it sends more messages than predicted, and more status messages.",
 )
 _SHORT = {CpuSupply.ENOUGH: "enough", CpuSupply.SHORT: "SHORT", CpuSupply.UNKNOWN: "unknown"}
 
