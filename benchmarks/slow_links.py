@@ -36,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "network"))
 from namespaces import Hosts, why_not
 from processes import Process, free_ports
 
+from octopia.experiments.local_overlay import percentile
 from octopia.ids import BrokerId
 from octopia.overlay import LinkShape
 from octopia.scenario import LinkChange
@@ -97,8 +98,8 @@ class Figures:
     @classmethod
     def of(cls, delays_ms: Sequence[float]) -> Figures:
         """Return the figures of delays."""
-        ordered = sorted(delays_ms)
-        return cls(statistics.fmean(ordered), ordered[int(0.99 * len(ordered))], ordered[-1], len(ordered))
+        values = list(delays_ms)
+        return cls(statistics.fmean(values), percentile(values, 99), max(values), len(values))
 
 
 # The simulator.

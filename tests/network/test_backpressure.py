@@ -79,11 +79,11 @@ def test_a_rate_holds_from_the_first_publication_on():
     run(_rate())
 
 
-def goes(shaper: Shaper) -> bool:
+def goes(shaper: Shaper, *, was_awaited: bool = False) -> bool:
     """Let a publication go if the link is free."""
     is_free = shaper.is_free
     if is_free:
-        shaper.occupy()
+        shaper.occupy(was_awaited=was_awaited)
     return is_free
 
 
@@ -96,10 +96,13 @@ async def _rate() -> None:
     assert not goes(shaper)
     assert shaper.free_at == pytest.approx(1000.1)
     clock.now = 1000.13  # the process was late, and makes up for it
-    assert goes(shaper)
+    assert goes(shaper, was_awaited=True)
     assert shaper.free_at == pytest.approx(1000.2)
-    clock.now = 1005.0  # nothing was to be sent, and that gives no right to a burst
+    clock.now = 1000.25  # nothing waited, if only for a moment
     assert goes(shaper)
+    assert shaper.free_at == pytest.approx(1000.35)
+    clock.now = 1005.0  # the process was late for longer than it may make up for
+    assert goes(shaper, was_awaited=True)
     assert not goes(shaper)
     assert shaper.free_at == pytest.approx(1005.1)
 

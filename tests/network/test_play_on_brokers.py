@@ -17,6 +17,7 @@ from octopia.experiments import network_runs
 from octopia.experiments.network_runs import CpuSample, play_on_brokers, use_of
 from octopia.settings import Algorithm
 from octopia.workloads.runs import RunSpec
+from octopia.workloads.simulated_run import play_into
 
 PUBLICATIONS = 10
 RATE = 20.0
@@ -82,6 +83,31 @@ def test_links_are_slow_from_the_start(workload: str, slow: str, tmp_path: Path)
     assert max(delays_ms) > 0.7 * 1000 * (PUBLICATIONS - 1) / RATE
     links = json.loads((tmp_path / "slow" / "run.json").read_text())["network"]["links"]
     assert [(link["from"], link["to"], link["rate"]) for link in links] == [("a.0", "b.0", RATE), ("b.0", "a.0", RATE)]
+
+
+@pytest.mark.parametrize("algorithm", [Algorithm.STATIC, Algorithm.ADAPTIVE, Algorithm.TID_STATIC])
+def test_an_outage_is_the_same_in_both_worlds(workload: str, tmp_path: Path, algorithm: Algorithm):
+    """The subscriber's broker is killed before the publications that are due after 4 ms."""
+    spec = RunSpec(workload=workload, run_id="one", algorithm=algorithm, killed="b.0", killed_at_ms=4.0)
+    run = play_on_brokers(spec, tmp_path / "real", 1.0, lambda _: None)
+    (tmp_path / "simulated").mkdir()
+    play_into(spec, tmp_path / "simulated")
+    real, simulated = (json.loads((tmp_path / each / "run.json").read_text()) for each in ("real", "simulated"))
+    assert (run.deliveries, run.publications, run.unsent) == (4, PUBLICATIONS, 0)
+    assert run.noticed_ms == real["noticed_ms"] > 0
+    assert real["identity"] == simulated["identity"]
+    for world in ("real", "simulated"):
+        events = pq.read_table(tmp_path / world / "trace.parquet").column("event").to_pylist()
+        assert events.count("deliver") == 4
+
+
+def test_publications_of_a_dead_broker_are_unsent_in_both_worlds(workload: str, tmp_path: Path):
+    spec = RunSpec(workload=workload, run_id="one", killed="a.0", killed_at_ms=4.0)
+    run = play_on_brokers(spec, tmp_path / "real", 1.0, lambda _: None)
+    (tmp_path / "simulated").mkdir()
+    play_into(spec, tmp_path / "simulated")
+    simulated = json.loads((tmp_path / "simulated" / "run.json").read_text())
+    assert (run.publications, run.unsent, simulated["unsent"]) == (4, 6, 6)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what other processes used")

@@ -36,9 +36,5 @@ sample_ms = 10.0
 [tiny]
 [laptop]
 [paper]
-[real]
-burst_publications = 20
-burst_per_minute = [6000]
-link_rate = 50.0
 """
 """A version of the burst study's experiment file that takes seconds."""

@@ -1,6 +1,7 @@
 """``octopia paper`` as a command, with a study that takes seconds in place of the paper's."""
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -11,10 +12,12 @@ from octopia.cli import app
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper import reproduction
-from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.names import Scale, StudyName
 from octopia.experiments.paper.rows import Tables
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.study_runs import Ran
+from octopia.experiments.sockets.cases import CASES, CaseName, study_at
+from octopia.settings import Algorithm
 
 
 @pytest.fixture
@@ -27,25 +30,32 @@ def small_studies(monkeypatch, tmp_path):
     monkeypatch.setattr(reproduction, "vary", lambda *_: ())
 
 
+@pytest.fixture
+def one_run_over_sockets(monkeypatch):
+    """One case under one algorithm stands for the comparison over sockets."""
+    (burst,) = (case for case in CASES if case.name is CaseName.BURST)
+    tiny = dataclasses.replace(study_at(Scale.TINY), cases=(burst,), algorithms=(Algorithm.ADAPTIVE,), predictions=1)
+    monkeypatch.setattr(reproduction, "study_at", lambda *_: tiny)
+
+
 def rows_of(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, small_studies, tmp_path, monkeypatch):
+def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
+    run_command, small_studies, one_run_over_sockets, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     asked = ["paper", "burst", "--scale", "tiny", "--value", "30000", "--real", "--out", "evaluation"]
     assert "evaluation/report.html" in run_command(*asked)
     out = tmp_path / "evaluation"
-    bursts, sockets, audits = (rows_of(out / "tables" / f"{name}.csv") for name in ("bursts", "real", "audits"))
+    bursts, sockets, audits = (rows_of(out / "tables" / f"{name}.csv") for name in ("bursts", "sockets", "audits"))
     assert [(row["rate_per_minute"], row["algorithm"], row["publications"]) for row in bursts] == [
         ("30000", "static", "60"),
         ("30000", "dynamic", "60"),
     ]
-    assert [(row["algorithm"], row["publications"], row["offered"]) for row in sockets] == [
-        ("static", "40", "2.0"),
-        ("dynamic", "40", "2.0"),
-    ]
+    assert [(row["case"], row["brokers"], row["algorithm"]) for row in sockets] == [("burst", "12", "adaptive")]
     assert len(audits) == 4
     assert all((row["missing"], row["unwanted"], row["duplicate"]) == ("0", "0", "0") for row in audits)
     assert all(int(row["deliveries"]) > 0 for row in audits)
@@ -54,7 +64,8 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(run_command, 
     report = (out / "report.md").read_text()
     assert (out / "figures" / "burst-30000-a-minute.svg").exists()
     assert "figures/burst-30000-a-minute.png" in report
-    assert "over sockets" in report
+    assert (out / "figures" / "sockets-burst.png").exists()
+    assert "figures/sockets-burst.png" in report
     assert manifest["studies"]["burst"]["seeds"] == [0]
     assert manifest["studies"]["burst"]["runs_of"] == [manifest["commit"]]
     # Another value joins the report; another scale has no place in it.
@@ -103,7 +114,7 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
     ("arguments", "problem"),
     [
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
-        (["publishers", "--real"], "expected delivery, burst or all studies with --real, got publishers"),
+        (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
         (["burst", "--out", "a-file/below"], "expected a folder that can be made, got a-file/below"),
         (["burst", "--value", "-5"], "--value of burst_per_minute: expected numbers above 0, got -5"),
     ],
@@ -114,6 +125,19 @@ def test_what_cannot_be_evaluated_says_why(run_command, arguments, problem, tmp_
     with pytest.raises(UsageError) as raised:
         run_command("paper", *arguments)
     assert problem in str(raised.value)
+
+
+def test_what_fails_over_sockets_is_reported(run_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def fail(*_):
+        raise JobFailed("no brokers")
+
+    monkeypatch.setattr(reproduction, "compare_over_sockets", fail)
+    with pytest.raises(JobFailed, match=r"but 1 of 1 failed \(real: no brokers\)"):
+        run_command("paper", "--only-real", "--scale", "tiny", "--out", "evaluation")
+    manifest = json.loads((tmp_path / "evaluation" / "manifest.json").read_text())
+    assert manifest["again"] == "octopia paper --scale tiny --only-real"
 
 
 @pytest.mark.parametrize("arguments", [["speed"], ["--scale", "huge"], ["--seeds", "0"]])

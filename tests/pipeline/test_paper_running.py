@@ -1,17 +1,13 @@
 """Studies, run at a size that takes seconds: from an experiment file to tables and an audit."""
 
 import dataclasses
-import shutil
 
 import pytest
 from small import BURST_STUDY
 
 from octopia.content import intersects
-from octopia.errors import UsageError
-from octopia.experiments.paper import results, socket_runs
+from octopia.experiments.paper import results
 from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.rows import CpuSupply
-from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.study_runs import run_study, run_variants
 from octopia.pipeline import jobs
@@ -129,27 +125,3 @@ def test_a_study_under_several_profiles_gives_tables_of_each(workspace, burst, t
     for before, after in zip(ran.tables.bursts, tables["slow"].bursts, strict=True):
         assert (after.algorithm, after.deliveries) == (before.algorithm, before.deliveries)
         assert after.publication_delay_ms > 5 * before.publication_delay_ms
-
-
-def test_a_study_over_sockets_is_audited_and_stands_beside_the_simulator(workspace, burst, tmp_path, monkeypatch):
-    (point,) = burst[0].points
-    study = dataclasses.replace(burst[0], points=(dataclasses.replace(point, runs=point.runs[:1]),), link_rate=40.0)
-    (tmp_path / "burst").mkdir()
-    made = workspace.storage.absolute(f"studies/burst/{study.points[0].folder}")
-    shutil.copytree(made, tmp_path / "burst" / study.points[0].folder)
-    tables = run_over_sockets(workspace, study, tmp_path, SMALL)
-    (static,), (audit,) = tables.real, tables.audits
-    assert (audit.missing, audit.unwanted, audit.duplicate, audit.deliveries) == (0, 0, 0, static.deliveries)
-    assert (static.algorithm, static.publications, static.offered) == ("static", 60, 25.0)
-    assert static.deliveries > 0
-    assert static.processors in CpuSupply
-    # Forty publications over a link that carries forty a second.
-    assert static.publication_delay_ms > 50
-    assert static.simulated_delay_ms > 50
-    assert static.publication_messages == static.simulated_messages
-    # All is finished: asked again, it only reads.
-    monkeypatch.setattr(socket_runs, "play_on_brokers", None)
-    assert run_over_sockets(workspace, study, tmp_path, SMALL) == tables
-    # With other links they would be other runs.
-    with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):
-        run_over_sockets(workspace, dataclasses.replace(study, link_rate=30.0), tmp_path, SMALL)

@@ -19,7 +19,8 @@ from octopia.experiments.paper.names import Scale, StudyName
     "octopia paper",
     "octopia paper burst --seeds 3",
     "octopia paper burst --scale paper --seeds 3 --value 100000",
-    "octopia paper delivery --real",
+    "octopia paper --real",
+    "octopia paper --only-real --scale tiny",
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
 )
 def paper(
@@ -36,7 +37,10 @@ def paper(
         typer.Option(help="Run one study with this value of its variable only; may be repeated.", show_default="all"),
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="Also run delivery and burst on real brokers on this machine.")
+        bool, typer.Option("--real", help="Also compare all algorithms on real brokers on this machine.")
+    ] = False,
+    only_real: Annotated[
+        bool, typer.Option("--only-real", help="Compare all algorithms on real brokers, and run no study.")
     ] = False,
     master: Master = None,
     remote: Remote = None,
@@ -52,8 +56,8 @@ def paper(
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
     if bars is not None and not Path(bars).exists():
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
-    if real and study in (StudyName.PUBLISHERS, StudyName.SUBSCRIBERS):
-        raise UsageError(f"expected delivery, burst or all studies with --real, got {study}")
+    if only_real and study is not None:
+        raise UsageError(f"expected no study with --only-real, got {study}")
     out = out or Path("out/paper") / scale
     prepare_report(out)
     # The report is written to this machine, not to the storage root.
@@ -63,8 +67,9 @@ def paper(
         from octopia.pipeline.jobs import Market
 
         market = Market(None if bars is None else str(Path(bars).absolute()))
-        names = list(StudyName) if study is None else [study]
-        done = reproduce(work, Reproduction(names, Extent(scale, seeds, tuple(value or ())), out, market, real))
+        names = [] if only_real else list(StudyName) if study is None else [study]
+        extent = Extent(scale, seeds, tuple(value or ()))
+        done = reproduce(work, Reproduction(names, extent, out, market, real or only_real))
     page = done.page
     if as_json:
         print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})
@@ -72,8 +77,9 @@ def paper(
         typer.echo(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
     if done.failed:
         reasons = "; ".join(f"{name}: {error}" for name, error in done.failed.items())
+        studies = len(names) + (real or only_real)
         raise JobFailed(
-            f"expected every study to finish, but {len(done.failed)} of {len(names)} failed ({reasons}); finished runs "
+            f"expected every study to finish, but {len(done.failed)} of {studies} failed ({reasons}); finished runs "
             "are kept, and the same command continues"
         )
     if done.faulty:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INCHES = (6.4, 4.0)
+_PANEL_INCHES = (4.2, 3.6)
 _DPI = 200
 INK = "#22303c"
 _GRID = "#d9dee3"
@@ -76,23 +77,41 @@ def drawing() -> Iterator[None]:
 
 def frame(across: str, up: str) -> tuple[Figure, Axes]:
     """Return a figure with empty, named axes."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
-    figure = Figure(figsize=_INCHES, facecolor="white", layout=layout)
+    figure = _figure(_INCHES)
     axes = figure.add_subplot()
-    axes.set_xlabel(across, color=INK)
+    _style(axes, across)
     axes.set_ylabel(up, color=INK)
-    axes.grid(True, color=_GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(_number))
     axes.yaxis.set_major_formatter(FuncFormatter(_number))
     return figure, axes
+
+
+def panels(titles: Sequence[str], across: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure with empty axes side by side, one for each title, with the same lines."""
+    figure = _figure((_PANEL_INCHES[0] * max(len(titles), 1.5), _PANEL_INCHES[1]))
+    found: list[Axes] = list(figure.subplots(1, len(titles), sharey=True, squeeze=False)[0])
+    for title, axes in zip(titles, found, strict=True):
+        _style(axes, across)
+        axes.set_title(title, fontsize=10, color=INK)
+    return figure, found
+
+
+def _figure(inches: tuple[float, float]) -> Figure:
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    return Figure(figsize=inches, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
+
+
+def _style(axes: Axes, across: str) -> None:
+    axes.set_xlabel(across, color=INK)
+    axes.grid(True, color=_GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK)
 
 
 def scale_up(axes: Axes, values: Sequence[float]) -> None:

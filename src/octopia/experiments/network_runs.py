@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from octopia.overlay.files import Overlay
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.transport.loop import run_loop
-from octopia.workloads.network_run import NetworkTrace, Outage, Pace, Played, play_on_network
+from octopia.workloads.network_run import NetworkTrace, Pace, Played, play_on_network
 from octopia.workloads.provenance import commit
 from octopia.workloads.runs import RunSpec, identity_of, overlay_of
 from octopia.workloads.workload import load_workload
@@ -90,17 +90,24 @@ class NetworkRun:
     unsent: int = 0
     """Publications of publishers whose broker was killed before."""
     killed_ms: float | None = None
-    """The time of the outage since the start of the run."""
+    """The time since the start of the run at which the neighbours of the killed broker had noticed."""
+    noticed_ms: float | None = None
+    """The time from the kill until then."""
+    messages_at_begin: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Messages before the first publication: for links, advertisements and subscriptions."""
 
 
 def play_on_brokers(
-    spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None], outage: Outage | None = None
+    spec: RunSpec, folder: Path, speed: float, show: Callable[[str], None], processes: int | None = None
 ) -> NetworkRun:
     """Start the brokers of a run, play its workload on them, and write the trace and the counts into a folder.
 
-    Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress.
+    Links are as slow as the run's overlay file says, from the start. ``show`` is called with the progress. Brokers
+    share as many ``processes`` as there are CPUs, less one for the clients, unless the caller wants another number. A
+    broker that is killed has its own.
     """
     spec = spec.named()
+    outage = spec.outage
     if spec.uncongested:
         raise UsageError(f"expected links that may congest on real brokers, got {spec.run_id}, which is uncongested")
     workload = load_workload(spec.workload)
@@ -109,11 +116,12 @@ def play_on_brokers(
     # A folder without a manifest does not count as a finished run, even if this one fails.
     (folder / RUN_FILE).unlink(missing_ok=True)
     brokers = len(overlay.scot.brokers)
+    processes = processes or _processes()
     show(f"starting {brokers} brokers")
     alone = () if outage is None else (outage.broker,)
     with (
         _quiet() if outage is not None else contextlib.nullcontext(),
-        running(overlay, _processes(), alone) as workers,
+        running(overlay, processes, alone) as workers,
         Parquet(folder / PARQUET_FILE) as sink,
     ):
         writer = NetworkTrace(spec.run_id, spec.algorithm.value, [sink])
@@ -132,7 +140,7 @@ def play_on_brokers(
             # An orderly stop would wait for the publications that wait for the dead broker.
             for broker in overlay.scot.brokers:
                 workers.kill(broker)
-    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, speed, run), indent=2) + "\n")
+    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, processes, speed, run), indent=2) + "\n")
     return run
 
 
@@ -154,9 +162,7 @@ def _processes() -> int:
 
 
 def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
-    messages: Counter[str] = Counter()
-    for report in played.reports.values():
-        messages.update(report["sent"])
+    messages, at_begin = (_sent(reports) for reports in (played.reports, played.at_begin))
     return NetworkRun(
         spec.run_id,
         spec.algorithm,
@@ -167,10 +173,20 @@ def _run_of(spec: RunSpec, played: Played, cpu: CpuUse | None) -> NetworkRun:
         cpu,
         played.unsent,
         played.killed_ms,
+        played.noticed_ms,
+        at_begin,
     )
 
 
-def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun) -> dict[str, Any]:
+def _sent(reports: Mapping[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the messages between brokers by kind, summed over the reports of brokers."""
+    messages: Counter[str] = Counter()
+    for report in reports.values():
+        messages.update(report["sent"])
+    return messages
+
+
+def _manifest_of(spec: RunSpec, overlay: Overlay, processes: int, speed: float, run: NetworkRun) -> dict[str, Any]:
     """Return the assumptions and the counts of a run on the network."""
     links = [
         {"from": str(sender), "to": str(receiver), "rate": shape.rate, "delay_ms": shape.delay_ms}
@@ -178,10 +194,12 @@ def _manifest_of(spec: RunSpec, overlay: Overlay, speed: float, run: NetworkRun)
     ]
     return {
         "identity": identity_of(spec),
-        "network": {"processes": _processes(), "speed": speed, "links": links},
+        "network": {"processes": processes, "speed": speed, "links": links},
         "messages": run.messages,
+        "messages_at_begin": run.messages_at_begin,
         "publications": run.publications,
         "unsent": run.unsent,
+        "noticed_ms": run.noticed_ms,
         "deliveries": run.deliveries,
         "seconds": round(run.seconds, 3),
         "commit": commit(),

@@ -40,20 +40,36 @@ def slow_links(scot: Scot, host: BrokerId) -> tuple[Link, ...]:
 
 def slow_alink_and_ilink(workload: str, host: BrokerId) -> tuple[Link, Link]:
     """Return an aLink and an iLink of the burst's host broker that the burst needs under static routing."""
+    others = sorted({broker.cluster for broker in _wanting(workload)} - {host.cluster})
+    alinks = slow_alinks(workload, host)
+    if not others:
+        raise UsageError(f"expected a burst for several clusters, got one for cluster {host.cluster}")
+    return alinks[0], (host, BrokerId(host.region, others[0]))
+
+
+def slow_alinks(workload: str, host: BrokerId) -> tuple[Link, ...]:
+    """Return the aLinks over which static routing sends the burst from its host broker to its own cluster.
+
+    The first one leads to the lowest broker that wants the burst.
+    """
+    wanting = _wanting(workload)
+    beyond = sorted({each for each in wanting if each.cluster == host.cluster and each.region != host.region})
+    if not beyond:
+        raise UsageError(
+            f"expected a burst for other regions of cluster {host.cluster}, got one for {', '.join(map(str, wanting))}"
+        )
+    tree = networkx.Graph(load_workload(workload).scot.tree.edges)
+    regions = [networkx.shortest_path(tree, host.region, each.region)[1] for each in beyond]
+    return tuple((host, BrokerId(region, host.cluster)) for region in dict.fromkeys(regions))
+
+
+def _wanting(workload: str) -> list[BrokerId]:
+    """Return the brokers of the subscribers that want the burst."""
     from octopia.pipeline.schedule import BURST
 
     loaded = load_workload(workload)
     burst = next(each.publication for each in loaded.timed() if each.publisher == BURST)
-    wanting = [each.broker for each in loaded.subscriptions if each.filter.matches(burst)]
-    beyond = [broker for broker in wanting if broker.cluster == host.cluster and broker.region != host.region]
-    others = sorted({broker.cluster for broker in wanting} - {host.cluster})
-    if not beyond or not others:
-        raise UsageError(
-            f"expected a burst for several clusters and regions, got one for {', '.join(map(str, wanting))}"
-        )
-    tree = networkx.Graph(loaded.scot.tree.edges)
-    next_region = networkx.shortest_path(tree, host.region, min(beyond).region)[1]
-    return (host, BrokerId(next_region, host.cluster)), (host, BrokerId(host.region, others[0]))
+    return [each.broker for each in loaded.subscriptions if each.filter.matches(burst)]
 
 
 def inner_broker(scot: Scot, host: BrokerId, links: Sequence[Link]) -> BrokerId:

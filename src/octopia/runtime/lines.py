@@ -114,8 +114,9 @@ class NeighbourLine(Line):
         if items:
             self.shaper.write(items)
 
-    def serve(self) -> None:
+    def serve(self, *, was_awaited: bool = False) -> None:
         """Let as many publications go as the rate of the link allows now, and come back for the next one."""
+        was_awaited = was_awaited or self._timer is not None
         node, now_ms = self._host.node, self._host.now_ms()
         while node.can_begin(self._neighbour):
             if not self.shaper.is_free:
@@ -124,7 +125,7 @@ class NeighbourLine(Line):
                 return
             if node.begin(self._neighbour, now_ms) is None:
                 return
-            self.shaper.occupy()
+            self.shaper.occupy(was_awaited=was_awaited)
             node.finish(self._neighbour, now_ms, busy_until_ms=self.shaper.free_at * 1000.0)
 
     def set_shape(self, shape: LinkShape) -> None:
@@ -141,7 +142,7 @@ class NeighbourLine(Line):
 
     def _go_on(self) -> None:
         self._timer = None
-        self.serve()
+        self.serve(was_awaited=True)
         self._host.carry_out()
 
     def _cancel_timer(self) -> None:

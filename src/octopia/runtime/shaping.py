@@ -59,11 +59,12 @@ class Shaper:
         """True if the link can carry a publication now."""
         return self._loop.time() >= self._free_at
 
-    def occupy(self) -> None:
-        """Occupy the link for one publication."""
+    def occupy(self, *, was_awaited: bool) -> None:
+        """Occupy the link for one publication; if it waited for the link, the link catches up on its lag."""
         now = self._loop.time()
-        is_late = now - self._free_at <= MOST_BEHIND_S  # Otherwise it was idle, which gives no right to a burst.
-        self._free_at = (self._free_at if is_late else now) + self._interval_s
+        # A link that was idle has no right to a burst.
+        catches_up = was_awaited and now - self._free_at <= MOST_BEHIND_S
+        self._free_at = (self._free_at if catches_up else now) + self._interval_s
 
     @property
     def free_at(self) -> float:

@@ -61,9 +61,10 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
     """Return the environment of a scenario's brokers: links have sessions if something can fail."""
     wanted = scenario.simulator
     faults = FrameFaults(wanted.drop, wanted.duplicate, wanted.reorder)
-    can_fail = faults != FrameFaults() or any(isinstance(event.item, FaultItem) for event in scenario.events)
+    strikes = [event.item for event in scenario.events if isinstance(event.item, FaultItem)]
     has_window = wanted.window_bytes != SimulatorSettings().window_bytes
-    needs_sessions = can_fail or has_window or bool(wanted.queue_capacity)
+    has_more = faults != FrameFaults() or has_window or bool(wanted.queue_capacity)
+    needs_sessions = has_more or bool(strikes)
     if wanted.links is LinkModel.IDEAL and (needs_sessions or profile.credit_kib):
         raise UsageError(
             'expected links = "session" or "auto" with faults, queue_capacity, window_bytes or a profile with '
@@ -71,8 +72,13 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
         )
     if not needs_sessions and wanted.links is not LinkModel.SESSION:
         return Environment(profile, seed=seed, client_queue_limit=wanted.client_queue_limit, whole=whole)
-    if scenario.routing.algorithm.is_tid:
-        raise UsageError("expected ideal links under TID-based routing, which has no exchange of state, got sessions")
+    # A broker that crashes for good never exchanges state again, so TID-based routing needs none.
+    crashes_only = strikes and all(isinstance(item, CrashItem) for item in strikes)
+    if scenario.routing.algorithm.is_tid and (has_more or not crashes_only):
+        raise UsageError(
+            "expected ideal links or brokers that crash for good under TID-based routing, which has no exchange of "
+            "state, got sessions"
+        )
     window_bytes = wanted.window_bytes
     if profile.credit_kib and not has_window:
         window_bytes = round(profile.credit_kib * 1024)

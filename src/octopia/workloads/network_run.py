@@ -24,11 +24,14 @@ from octopia.ids import BrokerId, LinkKind
 from octopia.protocol import Command, MessageKind, Verb
 from octopia.runtime.operating import ask
 from octopia.trace import Row, TraceSink
+from octopia.workloads.outages import Outage, split
 from octopia.workloads.workload import Issued, Timed, Workload
 
 AT_ONCE = 50
 """The number of clients that connect at the same time."""
 POLL_S = 0.2
+NOTICE_POLL_S = 0.01
+"""The time between two questions whether the neighbours of a dead broker have noticed."""
 QUIET_S = 1.0
 """A run is over once queues are empty and nothing has arrived for this long."""
 PATIENCE_S = 600.0
@@ -47,26 +50,21 @@ class Pace:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outage:
-    """A broker that is killed for good once all publications due before ``at_ms`` have arrived.
-
-    The others are published when its neighbours have noticed, except those of its own clients.
-    """
-
-    broker: BrokerId
-    at_ms: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """The results of a run; ``unsent`` publications had a publisher whose broker was killed, at ``killed_ms``."""
+    """The results of a run; ``unsent`` publications had a publisher whose broker was killed.
+
+    Publishing went on at ``killed_ms``, when its neighbours had noticed, ``noticed_ms`` after the kill.
+    """
 
     publications: int
     deliveries: int
     seconds: float
     reports: dict[str, dict[str, Any]]
+    at_begin: dict[str, dict[str, Any]]
+    """The reports of the brokers before the first publication."""
     unsent: int = 0
     killed_ms: float | None = None
+    noticed_ms: float | None = None
 
 
 async def play_on_network(
@@ -82,12 +80,14 @@ async def play_on_network(
 
     With an outage, ``kill`` kills its broker.
     """
-    before, after, unsent = _split(workload, pace.first, outage)
+    parts = split(workload, pace.first, outage)
     killed_ms: float | None = None
+    noticed_ms: float | None = None
     async with contextlib.AsyncExitStack() as stack:
         publishers = await _enter(stack, workload.advertisements, addresses, _advertise)
         await _enter(stack, workload.subscriptions, addresses, functools.partial(_subscribe, writer))
         hosts = {each.client: str(each.broker) for each in workload.advertisements}
+        at_begin = await _reports(addresses)
         begin = writer.begin()
         reporting = asyncio.create_task(_report(writer, on_progress))
 
@@ -103,32 +103,25 @@ async def play_on_network(
             )
 
         try:
-            await publish(before, begin)
+            await publish(parts.before, begin)
             reports = await _quiescence(writer, addresses)
             if outage is not None and kill is not None:
+                killed = time.perf_counter()
                 kill(outage.broker)
-                left = {broker: address for broker, address in addresses.items() if broker != outage.broker}
-                await _noticed(left, outage.broker)
+                neighbours = workload.scot.neighbourhood(outage.broker).neighbours
+                await _noticed({each: addresses[each] for each in neighbours}, outage.broker)
+                noticed_ms = (time.perf_counter() - killed) * 1000.0
                 killed_ms = (time.perf_counter() - begin) * 1000.0
-                await publish(after, time.perf_counter() - outage.at_ms / 1000.0 / pace.speed)
+                left = {broker: address for broker, address in addresses.items() if broker != outage.broker}
+                await publish(parts.after, time.perf_counter() - outage.at_ms / 1000.0 / pace.speed)
                 reports |= await _quiescence(writer, left)
         finally:
             reporting.cancel()
         on_progress(writer.publications, writer.deliveries)
         writer.finish(reports)
         seconds = writer.last_s - begin
-        return Played(writer.publications, writer.deliveries, seconds, reports, unsent, killed_ms)
-
-
-def _split(workload: Workload, first: int, outage: Outage | None) -> tuple[list[Timed], list[Timed], int]:
-    """Return the publications before and after an outage, and the number of those that its broker should have had."""
-    timed = list(workload.timed(first or None))
-    if outage is None:
-        return timed, [], 0
-    dead = {each.client for each in workload.advertisements if each.broker == outage.broker}
-    before = [each for each in timed if each.at_ms < outage.at_ms]
-    after = [each for each in timed[len(before) :] if each.publisher not in dead]
-    return before, after, len(timed) - len(before) - len(after)
+        counts = writer.publications, writer.deliveries
+        return Played(*counts, seconds, reports, at_begin, parts.unsent, killed_ms, noticed_ms)
 
 
 class NetworkTrace:
@@ -253,12 +246,12 @@ async def _reports(addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str,
 
 
 async def _noticed(addresses: Mapping[BrokerId, Address], dead: BrokerId) -> None:
-    """Wait until no broker has a link to a dead one."""
+    """Wait until none of these brokers, the neighbours of a dead one, has a link to it."""
     while any(
         link["up"] for report in (await _reports(addresses)).values() for peer, link in report["links"].items()
         if peer == str(dead)
     ):  # fmt: skip
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(NOTICE_POLL_S)
 
 
 async def _quiescence(writer: NetworkTrace, addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:

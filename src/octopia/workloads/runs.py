@@ -24,11 +24,13 @@ import msgspec
 
 from octopia.broker import Detail
 from octopia.errors import InvalidFile, UsageError
+from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
 from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.arrow import absolute, read_json
+from octopia.workloads.outages import Outage
 from octopia.workloads.workload import WORKLOAD_FILE, Workload
 
 TRACES = "traces"
@@ -36,14 +38,16 @@ TRACES = "traces"
 DETAILS = {"deliveries": Detail.DELIVERIES, "hops": Detail.HOPS, "all": Detail.ALL}
 
 
-_ADAPTIVE_TIMES = ("wait_ms", "hold_ms", "probe_ms")
+_LATER_FIELDS = ("wait_ms", "hold_ms", "probe_ms", "killed", "killed_at_ms")
+"""Fields that older runs do not have; they are the last ones."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a workload: its ``first`` N publications (0 for all), on the links of an ``overlay`` file if named.
 
     In an ``uncongested`` run no link counts as congested, so dynamic routing takes static paths. With ``sample_ms``,
-    the trace lists the non-empty queues at that interval.
+    the trace lists the non-empty queues at that interval. A broker may be ``killed`` before the first publication that
+    is due at ``killed_at_ms`` or later.
     """
 
     workload: str
@@ -63,6 +67,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: float = 50.0
     hold_ms: float = 500.0
     probe_ms: float = 5_000.0
+    killed: str = ""
+    killed_at_ms: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
@@ -72,6 +78,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("expected first and sample_ms of at least 0, and tau and window_ms above 0, got less")
         if self.wait_ms <= 0 or self.hold_ms < 0 or self.probe_ms <= 0:
             raise UsageError("expected hold_ms of at least 0, and wait_ms and probe_ms above 0, got less")
+        if self.killed_at_ms < 0 or (self.killed_at_ms and not self.killed):
+            raise UsageError("expected killed_at_ms of at least 0 and only with a killed broker, got another value")
 
     def named(self) -> RunSpec:
         """Return the run with an id: its own, or one of workload, algorithm, seed and a digest of all fields."""
@@ -84,11 +92,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, run_id=f"{workload}-{self.algorithm}-{self.seed}-{digest}")
 
     def fields(self) -> dict[str, Any]:
-        """Return all fields, but the times of adaptive routing only if they differ from the defaults.
+        """Return all fields, but the later ones only if they differ from the defaults.
 
-        So runs of other algorithms keep the identity that they had before there were such times.
+        So other runs keep the identity that they had before there were such fields.
         """
-        defaults = dict(zip(_ADAPTIVE_TIMES, self.__struct_defaults__[-len(_ADAPTIVE_TIMES) :], strict=True))
+        defaults = dict(zip(_LATER_FIELDS, self.__struct_defaults__[-len(_LATER_FIELDS) :], strict=True))
         return {
             key: value
             for key, value in msgspec.to_builtins(self).items()
@@ -100,6 +108,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         """The settings that all brokers share."""
         names = [field.name for field in dataclasses.fields(RoutingSettings)]
         return RoutingSettings(**{name: getattr(self, name) for name in names})
+
+    @property
+    def outage(self) -> Outage | None:
+        """The outage of the killed broker, if any."""
+        return Outage(BrokerId.parse(self.killed), self.killed_at_ms) if self.killed else None
 
 
 def read_runs(path: pathlib.Path) -> list[RunSpec]:

@@ -12,19 +12,29 @@ import pathlib
 import secrets
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from octopia.broker import Verdict
 from octopia.errors import UsageError
 from octopia.overlay import Scot
 from octopia.overlay.files import Overlay, overlay_from_text
-from octopia.scenario import AdvertiseItem, ClientSpec, Event, LinkChange, PublishItem, Scenario, SubscribeItem
+from octopia.scenario import (
+    AdvertiseItem,
+    ClientSpec,
+    CrashItem,
+    Event,
+    LinkChange,
+    PublishItem,
+    Scenario,
+    SubscribeItem,
+)
 from octopia.settings import RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.workloads.arrow import fs, locate, read_json
+from octopia.workloads.outages import Outage, split
 from octopia.workloads.provenance import commit
 from octopia.workloads.runs import DETAILS, TRACES, RunSpec, identity_of, overlay_of
 from octopia.workloads.workload import Issued, Workload, load_workload
@@ -62,7 +72,12 @@ def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
     workload = load_workload(spec.workload)
     begin = time.perf_counter()
     scenario = scenario_of(
-        workload, spec.routing, first=spec.first, uncongested=spec.uncongested, overlay=overlay_of(spec, workload)
+        workload,
+        spec.routing,
+        first=spec.first,
+        uncongested=spec.uncongested,
+        overlay=overlay_of(spec, workload),
+        outage=spec.outage,
     )
     with Parquet(folder / PARQUET_FILE) as sink:
         run = run_scenario(
@@ -75,17 +90,19 @@ def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
             run_id=spec.run_id,
             sample_ms=spec.sample_ms,
         )
-    manifest = _manifest_of(spec, run, time.perf_counter() - begin)
+    unsent = split(workload, spec.first, spec.outage).unsent
+    manifest = _manifest_of(spec, run, unsent, time.perf_counter() - begin)
     (folder / RUN_FILE).write_text(json.dumps(manifest, indent=2) + "\n")
     return run
 
 
-def _manifest_of(spec: RunSpec, run: Run, seconds: float) -> dict[str, Any]:
+def _manifest_of(spec: RunSpec, run: Run, unsent: int, seconds: float) -> dict[str, Any]:
     return {
         "identity": identity_of(spec),
         "messages": run.messages(),
         "losses": run.losses(),
         "refused": len(run.recorder.refused),
+        "unsent": unsent,
         "virtual_ms": run.world.agenda.now_ms,
         "seconds": round(seconds, 3),
         "commit": commit(),
@@ -119,10 +136,12 @@ def scenario_of(
     first: int = 0,
     uncongested: bool = False,
     overlay: Overlay | None = None,
+    outage: Outage | None = None,
 ) -> Scenario:
     """Return a workload as a scenario: publishers, then subscribers, then the ``first`` N publications (0 for all).
 
     An ``overlay`` with the same brokers may shape links. In an ``uncongested`` scenario no link counts as congested.
+    After an ``outage``, publications of the dead broker's clients fail, but keep their numbers.
     """
     clients = [
         *(
@@ -135,17 +154,28 @@ def scenario_of(
         ),
     ]
     _check_names(clients)
-    events = [
-        Event(PublishItem(each.publisher, each.publication), at_ms=each.at_ms) for each in workload.timed(first or None)
-    ]
     return Scenario(
         name=workload.name,
         overlay=overlay or overlay_from_text(workload.tree, workload.scot.clusters),
         routing=routing,
         clients=tuple(clients),
         links=(_all_free(workload.scot),) if uncongested else (),
-        events=tuple(events),
+        events=tuple(_events(workload, first, outage)),
     )
+
+
+def _events(workload: Workload, first: int, outage: Outage | None) -> Iterator[Event]:
+    """Yield the publications; a broker crashes when those before its outage have arrived."""
+    is_down = False
+    for each in workload.timed(first or None):
+        item = PublishItem(each.publisher, each.publication)
+        if outage is None or each.at_ms < outage.at_ms:
+            yield Event(item, at_ms=each.at_ms)
+            continue
+        if not is_down:
+            is_down = True
+            yield Event(CrashItem(outage.broker))
+        yield Event(item, after_ms=each.at_ms - outage.at_ms)
 
 
 def _all_free(scot: Scot) -> LinkChange:

@@ -7,10 +7,10 @@ import dataclasses
 import numpy
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.demo.delays import Delays, delays_of
-from octopia.experiments.demo.outage import Missing
+from octopia.experiments.delays import Delays, delays_of
 from octopia.experiments.demo.outcome import Outcome, Side
 from octopia.experiments.demo.plan import DEMO
+from octopia.experiments.missing import Missing
 from octopia.experiments.network_runs import CpuUse, NetworkRun
 from octopia.ids import BrokerId
 from octopia.settings import Algorithm

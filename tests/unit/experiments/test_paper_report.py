@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from socket_rows import delayed
 
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.page import without_clock
@@ -18,13 +19,12 @@ from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import (
     BurstRow,
     CostRow,
-    CpuSupply,
     PublisherRow,
-    RealRow,
     SensitivityRow,
     Tables,
 )
 from octopia.experiments.paper.verdicts import Claim, Measure
+from octopia.experiments.sockets.rows import CpuSupply
 
 OCTOPIA, TID = System
 STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
@@ -36,26 +36,7 @@ TABLES = Tables(
     ),
     costs=tuple(CostRow(1_000, algorithm, 10, 12.5, 1.0, 1.0, 20.0) for algorithm in ALGORITHMS),
     bursts=(BurstRow(100_000, STATIC, 1, 150_000, 10, 1.0, 0.5, None, 1.0, 10, 1.0, 61.25),),
-    real=(
-        RealRow(
-            StudyName.BURST,
-            STATIC,
-            0,
-            11_000,
-            88_000,
-            3.0,
-            9252.25,
-            0.75,
-            90_000,
-            8848.5,
-            90_000,
-            0.5,
-            CpuSupply.ENOUGH,
-        ),
-        RealRow(
-            StudyName.BURST, DYNAMIC, 0, 11_000, 88_000, 3.0, 52.25, 1.0, 91_000, 48.5, 91_500, 0.9, CpuSupply.SHORT
-        ),
-    ),
+    sockets=(delayed(STATIC, 9252.25, 8848.5), delayed(DYNAMIC, 52.25, 48.5, processors=CpuSupply.SHORT)),
     sensitivity=(
         SensitivityRow("all", "as the profile says", "publication delay", "9% more"),
         SensitivityRow("delay of a link, 0.15 ms", "0.3 ms", "publication delay", "12% more"),
@@ -164,10 +145,10 @@ def test_the_summary_counts_verdicts(tmp_path: Path):
 
 def test_runs_over_sockets_stand_beside_simulated_ones(tmp_path: Path):
     markdown, _ = written(tmp_path)
-    static, dynamic, order = rows_of(markdown, "burst |")
-    assert static[1:6] == [STATIC, "11,000", "88,000", "3.0 times their rate", "9,252.2 ms"]
-    assert dynamic[-2:] == ["90%", "short"]
-    assert order[1:] == ["static and dynamic", DYNAMIC, DYNAMIC, "confirmed"]
+    static, dynamic, order = rows_of(markdown, "12 (seed 4)")
+    assert static[1:7] == [STATIC, "8,000", "100.0%", "100.0%", "9,252.2 ms", "8,848.5 ms"]
+    assert dynamic[-2:] == ["25%", "SHORT"]
+    assert order[1:] == ["static and dynamic", DYNAMIC, "182", DYNAMIC, "177", "confirmed, but CPUs were short"]
 
 
 def test_the_page_stands_alone(tmp_path: Path):
@@ -176,7 +157,8 @@ def test_the_page_stands_alone(tmp_path: Path):
     tags.feed(page)
     assert tags.open == []
     assert not {"script", "link", "iframe"} & set(tags.seen)
-    assert tags.addresses == ["figures/fig%2007.svg", "figures/fig%2007.png"]
+    assert tags.addresses[:2] == ["figures/fig%2007.svg", "figures/fig%2007.png"]
+    assert tags.addresses[2:] == ["figures/sockets-slow-alinks.svg", "figures/sockets-slow-alinks.png"]
     assert "http" not in page
     assert "prefers-color-scheme: dark" in page
 

@@ -5,19 +5,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from socket_rows import socket_row
 
 from octopia.errors import InvalidData
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.csv_tables import read_csv, read_tables, write_csv, write_tables
-from octopia.experiments.paper.names import ALGORITHMS, StudyName, System
+from octopia.experiments.paper.names import ALGORITHMS, System
 from octopia.experiments.paper.rows import (
     TABLES,
     BurstRow,
     CostRow,
-    CpuSupply,
     DeliveryRow,
     PublisherRow,
-    RealRow,
     SensitivityRow,
     SequenceRow,
     SubscriberRow,
@@ -26,11 +25,12 @@ from octopia.experiments.paper.rows import (
     side_of,
     tables_of,
 )
+from octopia.experiments.sockets.rows import CpuSupply
 
 OCTOPIA, TID = System
 STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
 
-REAL = RealRow(StudyName.BURST, STATIC, 0, 11_000, 88_000, 3.0, 52.25, 0.75, 90_000, 48.5, 9, 0.5, CpuSupply.ENOUGH)
+SOCKETS = socket_row()
 FULL = Tables(
     (PublisherRow(100, TID, 1, 100, 2.5, 100.0, 21_700, 7_300, 0.746544),),
     (SubscriberRow(1_000, OCTOPIA, 1, 1_000, 3.25, 250.5, 15_000, 14_000),),
@@ -41,7 +41,7 @@ FULL = Tables(
         BurstRow(100_000, STATIC, 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, None, 60.0),
     ),
     (SequenceRow(100_000, DYNAMIC, 1, 0, 12.5, 100.0),),
-    (REAL,),
+    (SOCKETS,),
     (SensitivityRow("link_delay_ms", "0.3", "delay, of TID", '"more"'),),
     (AuditRow("burst-1", 40_000_000, 0, 0, 0),),
 )
@@ -56,9 +56,13 @@ def test_tables_are_read_back_with_their_types(tmp_path: Path):
     write_tables(FULL, tmp_path / "new")
     found = read_tables(tmp_path / "new")
     assert found == FULL
-    assert (found.publishers[0].system, found.delivery[0].algorithm, found.real[0].study) == (TID, STATIC, "burst")
+    assert (found.publishers[0].system, found.delivery[0].algorithm, found.sockets[0].case) == (
+        TID,
+        STATIC,
+        "slow-alinks",
+    )
     assert found.delivery[0].algorithm is STATIC
-    assert found.real[0].processors is CpuSupply.ENOUGH
+    assert found.sockets[0].processors is CpuSupply.ENOUGH
 
 
 def test_tables_survive_json():
@@ -135,9 +139,9 @@ def test_rows_without_a_size_are_replaced_by_quantity_study_and_run():
     other = dataclasses.replace(sensitivity, quantity="queues")
     changed = dataclasses.replace(sensitivity, result="2% more")
     assert Tables(sensitivity=(sensitivity, other)).updated([changed]).sensitivity == (other, changed)
-    delivery = dataclasses.replace(REAL, study=StudyName.DELIVERY)
-    again = dataclasses.replace(REAL, algorithm=DYNAMIC)
-    assert Tables(real=(REAL, delivery)).updated([again]).real == (delivery, again)
+    larger = dataclasses.replace(SOCKETS, brokers=56)
+    again = dataclasses.replace(SOCKETS, algorithm=DYNAMIC)
+    assert Tables(sockets=(SOCKETS, larger)).updated([again]).sockets == (larger, again)
     faulty, clean = AuditRow("one", 5, 1, 0, 0), AuditRow("two", 5, 0, 0, 0)
     mended = dataclasses.replace(faulty, missing=0)
     assert Tables(audits=(faulty, clean)).updated([mended]).audits == (clean, mended)

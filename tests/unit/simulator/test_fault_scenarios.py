@@ -160,17 +160,24 @@ class TestLinkModels:
     @pytest.mark.parametrize(
         ("text", "events"),
         [
-            ("", ['crash = "b.1"']),
+            ("", ['crash = "b.1"', 'restart = "b.1"']),
             ("", ['cut = ["a.0", "b.0"]']),
             ("drop = 0.1", []),
             ("queue_capacity = 4", []),
             ('links = "session"', []),
         ],
     )
-    def test_tid_based_routing_has_no_faults(self, algorithm: str, text: str, events: list[str]) -> None:
+    def test_tid_based_routing_has_no_faults_that_end(self, algorithm: str, text: str, events: list[str]) -> None:
         head = with_simulator(text) + f'[routing]\nalgorithm = "{algorithm}"\n'
-        with pytest.raises(UsageError, match="expected ideal links under TID-based routing"):
+        with pytest.raises(UsageError, match="expected ideal links or brokers that crash for good"):
             run(*events, head=head)
+
+    @pytest.mark.parametrize("algorithm", ["tid-static", "tid-dynamic"])
+    def test_under_tid_based_routing_a_broker_can_crash_for_good(self, algorithm: str) -> None:
+        head = with_simulator("") + f'[routing]\nalgorithm = "{algorithm}"\n'
+        result = run(publish(9), 'crash = "c.0"', publish(8), head=head).to_json()
+        delivered = [(each["publication"], each["client"]) for each in result["deliveries"]]
+        assert sorted(delivered) == [(0, "S"), (0, "T"), (1, "T")]
 
 
 class TestCrashAndRestart:

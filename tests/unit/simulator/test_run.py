@@ -254,8 +254,8 @@ class TestLinkModels:
 
     @pytest.mark.parametrize("algorithm", ["tid-static", "tid-dynamic"])
     def test_tid_based_routing_knows_no_faults(self, algorithm: str):
-        with pytest.raises(UsageError, match="expected ideal links under TID-based routing"):
-            run_text(BASE + f'[routing]\nalgorithm = "{algorithm}"\n[[event]]\ncrash = "b.1"\n')
+        with pytest.raises(UsageError, match="expected ideal links or brokers that crash for good"):
+            run_text(BASE + f'[routing]\nalgorithm = "{algorithm}"\n[[event]]\ncut = ["a.0", "a.1"]\n')
 
 
 def test_a_link_that_was_never_used_does_not_break():

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.audits import AuditRow, audit_rows
-from octopia.experiments.demo.delays import Delays, read_delays
-from octopia.experiments.demo.outage import Missing, sort_missing
+from octopia.experiments.delays import Delays, read_delays
 from octopia.experiments.demo.plan import Plan
+from octopia.experiments.missing import Missing, read_missing
 from octopia.experiments.network_runs import NetworkRun, play_on_brokers
 from octopia.experiments.slow_links import host_of_burst, inner_broker, overlay_text, slow_alink_and_ilink
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE
-from octopia.workloads.arrow import read_table
-from octopia.workloads.network_run import Outage
+from octopia.workloads.outages import Outage
 from octopia.workloads.runs import TRACES, RunSpec
 from octopia.workloads.workload import load_workload
 
@@ -176,42 +175,37 @@ def compare_routing(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
     runs = []
     for algorithm in ALGORITHMS:
         with watch.step(f"{algorithm} routing"):
-            runs.append(_play(workspace, out, algorithm, plan.speed, outage))
+            runs.append(_play(workspace, out, _spec(out, algorithm, outage), plan.speed))
     with watch.step("audit"):
         audits = _audit(workspace, folder)
-        missing = _missing(folder, outage)
-    sides = tuple(_side(out, run, audits[run.run_id], missing.get(run.run_id, Missing())) for run in runs)
+        workload = load_workload(f"{folder}/{WORKLOAD}")
+        missing = read_missing(f"{folder}/{RUNS}/faults", workload, [_spec(out, each, outage) for each in ALGORITHMS])
+    published_before = outage.published_before(workload)
+    sides = tuple(_side(out, run, audits[run.run_id], missing[run.run_id], published_before) for run in runs)
     owed = max(side.audit.owed for side in sides)
     return Outcome(plan, host, links, outage.broker, owed, sides, tuple(watch.steps))
 
 
-def _side(out: Path, run: NetworkRun, audit: AuditRow, missing: Missing) -> Side:
-    assert run.killed_ms is not None
+def _side(out: Path, run: NetworkRun, audit: AuditRow, missing: Missing, published_before: int) -> Side:
     trace = _folder_of(out, run.run_id) / PARQUET_FILE
-    before, after = read_delays(trace, before_ms=run.killed_ms), read_delays(trace, from_ms=run.killed_ms)
+    before, after = read_delays(trace, end=published_before), read_delays(trace, begin=published_before)
     return Side(run, before, after, audit, missing)
 
 
-def _missing(folder: str, outage: Outage) -> dict[str, Missing]:
-    """Return the missing deliveries of each run, by kind."""
-    workload = load_workload(f"{folder}/{WORKLOAD}")
-    published_before = sum(each.at_ms < outage.at_ms for each in workload.timed())
-    pairs: dict[str, list[tuple[int, int]]] = {}
-    for row in read_table(f"{folder}/{RUNS}/faults").to_pylist():
-        if row["fault"] == "missing":
-            pairs.setdefault(row["run_id"], []).append((row["publication"], row["subscription"]))
-    return {run: sort_missing(each, workload, outage.broker, published_before) for run, each in pairs.items()}
-
-
-def _play(workspace: Workspace, out: Path, algorithm: Algorithm, speed: float, outage: Outage) -> NetworkRun:
-    spec = RunSpec(
+def _spec(out: Path, algorithm: Algorithm, outage: Outage) -> RunSpec:
+    return RunSpec(
         workload=str((out / WORKLOAD).absolute()),
         run_id=algorithm.value,
         algorithm=algorithm,
         overlay=str((out / OVERLAY).absolute()),
+        killed=str(outage.broker),
+        killed_at_ms=outage.at_ms,
     )
-    with workspace.stages.line(f"{algorithm} routing:") as tell:
-        run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell, outage)
+
+
+def _play(workspace: Workspace, out: Path, spec: RunSpec, speed: float) -> NetworkRun:
+    with workspace.stages.line(f"{spec.algorithm} routing:") as tell:
+        run = play_on_brokers(spec, _folder_of(out, spec.run_id), speed, tell)
         tell(f"{run.deliveries:,} deliveries")
     return run
 

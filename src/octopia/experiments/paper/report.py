@@ -18,10 +18,10 @@ from octopia.experiments.audits import AuditRow
 from octopia.experiments.page import Block, Cell, Commands, Grid, Heading, Paragraph, Picture, cells, write_page
 from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.manifest import Manifest
-from octopia.experiments.paper.rankings import APART, rankings
-from octopia.experiments.paper.rows import AS_ASSUMED, BurstRow, RealRow, SensitivityRow, Tables
+from octopia.experiments.paper.rows import AS_ASSUMED, BurstRow, SensitivityRow, Tables
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
 from octopia.experiments.paper.verdicts import RULE, Claim, Judged, Measure, Verdict, judge
+from octopia.experiments.sockets.report import socket_blocks
 from octopia.settings import Algorithm
 
 _CLOCK = ("started", "finished")
@@ -39,14 +39,6 @@ _WORDS = (
     "from the start of the burst. The queue length is the mean over all links between brokers, and over samples from "
     "the start of the burst to the last delivery. For dynamic routing, path selection is timed with all links "
     "congested, because otherwise there is nothing to select; the table of costs also has the time with free links."
-)
-_REAL = (
-    "All brokers ran on this machine, over TCP. Slow links carried less than was sent over them. Dynamic routing could "
-    "leave static paths in both studies. Where processors were short, they may have been the bottleneck instead of the "
-    "links. The simulator played the same workload with the same slow links, with 1 ms per link and up to 0.1 ms of "
-    "jitter, and no other costs. TID builds a tree from the copies of an advertisement that arrive first. Where "
-    "several paths are equally short, that is a race, so that a tree may use slow links in one world and avoid them in "
-    "the other."
 )
 _NAMES = {
     Verdict.AGREES: "agree",
@@ -70,7 +62,7 @@ def write_report(
         *_claims(judged, sizes_of(tables)),
         *_figures(figures, folder),
         *_sensitivity(tables.sensitivity),
-        *_over_sockets(tables.real),
+        *socket_blocks(tables.sockets),
         *_audits(tables.audits),
         *_settings(manifest),
         Heading("Command to run it again"),
@@ -173,47 +165,6 @@ def _sensitivity_row(rows: Sequence[SensitivityRow]) -> list[Cell]:
 
 def _change(row: SensitivityRow) -> str:
     return f"{row.parameter} → {row.value}"
-
-
-def _over_sockets(rows: Sequence[RealRow]) -> Iterator[Block]:
-    yield Heading("Over real sockets")
-    if not rows:
-        yield Paragraph("Not run. Use octopia paper --real to run the studies delivery and burst over sockets.")
-        return
-    yield Paragraph(_REAL)
-    yield Grid(
-        ("Study", "Algorithm", "Publications", "Deliveries", "Load on slow links", "Mean delay", "Within 1 s",
-         "Messages", "In virtual time: mean delay", "Messages", "Processors used", "Processors were"),
-        [_real_row(row) for row in rows],
-        by_clock=True,
-    )  # fmt: skip
-    yield Paragraph(f"The faster algorithm of each pair, where delays differ by more than {APART:.0%}:")
-    yield Grid(
-        ("Study", "Algorithms", "Faster in virtual time", "Faster over sockets", "The order of the simulator is"),
-        [
-            cells(each.study, " and ".join(each.pair), each.simulated or "same", each.real or "same", each.verdict)
-            for each in rankings(rows)
-        ],
-        by_clock=True,
-    )
-
-
-def _real_row(row: RealRow) -> list[Cell]:
-    offered = f"{row.offered:.1f} times their rate" if row.offered else "no slow links"
-    return cells(
-        row.study,
-        row.algorithm,
-        f"{row.publications:,}",
-        f"{row.deliveries:,}",
-        offered,
-        f"{row.publication_delay_ms:,.1f} ms",
-        f"{row.share_below_1s:.1%}",
-        f"{row.publication_messages:,}",
-        f"{row.simulated_delay_ms:,.1f} ms",
-        f"{row.simulated_messages:,}",
-        f"{row.processors_used:.0%}",
-        row.processors,
-    )
 
 
 def _audits(audits: Sequence[AuditRow]) -> Iterator[Block]:

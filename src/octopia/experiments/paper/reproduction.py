@@ -23,14 +23,16 @@ from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.figures import draw_all
 from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
-from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
+from octopia.experiments.paper.names import ALGORITHMS, StudyName
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.experiments.paper.sensitivity import vary
 from octopia.experiments.paper.sizes import some
-from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import Ran, run_study
+from octopia.experiments.sockets.cases import study_at
+from octopia.experiments.sockets.figures import draw_cases
+from octopia.experiments.sockets.runs import Compared, compare_over_sockets
 from octopia.simulator.profiles import find_profile
 from octopia.workloads.provenance import commit, describe_machine
 from octopia.workloads.workload import load_workload
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _MANIFEST = "manifest.json"
-OVER_SOCKETS = (StudyName.DELIVERY, StudyName.BURST)
-REAL = Extent(Scale.LAPTOP, real=True)
+OVER_SOCKETS = "real"
+"""The folder of the comparison over real sockets, and its name among the studies that failed."""
 MEASURING = Measuring(rounds=15)
 
 
@@ -54,7 +56,7 @@ class Reproduction:
     out: Path
     market: Market
     real: bool = False
-    """True if the studies that can run over real sockets also run there."""
+    """True if all algorithms are also compared over real sockets."""
 
     @property
     def data(self) -> str:
@@ -69,7 +71,7 @@ class Reproduced:
     page: Path
     faulty: tuple[AuditRow, ...]
     """The runs in which the audit found faults."""
-    failed: Mapping[StudyName, JobFailed]
+    failed: Mapping[str, JobFailed]
     """The studies that failed, with the error."""
 
 
@@ -89,7 +91,7 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
         tables = dataclasses.replace(tables, costs=())
         write_tables(tables, folder)
     write_manifest(wanted.out / _MANIFEST, manifest)
-    notes, failed = dict(manifest.studies), dict[StudyName, JobFailed]()
+    notes, failed = dict(manifest.studies), dict[str, JobFailed]()
     for name in wanted.studies:
         try:
             for part in _parts(workspace, name, wanted, tables.costs):
@@ -101,7 +103,15 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
         except JobFailed as error:
             failed[name] = error
             notes[name] = msgspec.structs.replace(notes[name], failed=str(error))
+    if wanted.real:
+        try:
+            for compared in _over_sockets(workspace, wanted):
+                tables = tables.updated((*compared.rows, *compared.audits))
+                write_tables(tables, folder)
+        except JobFailed as error:
+            failed[OVER_SOCKETS] = error
     figures = draw_all(tables, wanted.out / "figures")
+    draw_cases(tables.sockets, wanted.out)
     manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
     write_manifest(wanted.out / _MANIFEST, manifest)
     _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
@@ -118,9 +128,13 @@ def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: S
         yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
     workspace.stages.title(f"{study.title}, under other assumptions")
     yield Ran(Tables(sensitivity=tuple(vary(workspace, name, wanted.out / "sensitivity", wanted.market))))
-    if wanted.real and name in OVER_SOCKETS:
-        workspace.stages.title(f"{study.title}, over real sockets")
-        yield Ran(run_over_sockets(workspace, load_study(name, REAL), wanted.out / "real", wanted.market))
+
+
+def _over_sockets(workspace: Workspace, wanted: Reproduction) -> Iterator[Compared]:
+    """Compare all algorithms over real sockets, and yield the results of each overlay and workload."""
+    study = study_at(wanted.extent.scale, wanted.extent.seeds)
+    workspace.stages.title(f"Over real sockets: {some(len(study.setups), 'workload')}, {study.runs} runs")
+    return compare_over_sockets(workspace, study, wanted.out / OVER_SOCKETS, wanted.market)
 
 
 def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
@@ -155,8 +169,8 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
     options += "".join(f" --value {value:g}" for value in extent.values)
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
-    options += " --real" if wanted.real else ""
-    study = "" if len(wanted.studies) == len(StudyName) else f" {wanted.studies[0]}"
+    options += "" if not wanted.real else " --real" if wanted.studies else " --only-real"
+    study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""
     seeds = {name: {point.seed for point in load_study(name, extent).points} for name in wanted.studies}
     notes = {name: StudyNote(tuple(sorted(each)), now) for name, each in seeds.items()}
     return Manifest(

@@ -8,14 +8,14 @@ Messages are those between brokers, of the kind that the study is about. The tab
 from __future__ import annotations
 
 import dataclasses
-import enum
 import itertools
 import typing
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, assert_never
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.paper.names import StudyName, System
+from octopia.experiments.paper.names import System
+from octopia.experiments.sockets.rows import SocketRow
 from octopia.settings import Algorithm
 
 Side = System | Algorithm
@@ -125,35 +125,6 @@ class SequenceRow:
     """The time of the last of these deliveries, from the start of the burst."""
 
 
-class CpuSupply(enum.StrEnum):
-    """The supply of CPU time in a run: where it was short, the CPUs may have been the bottleneck."""
-
-    ENOUGH = "enough"
-    SHORT = "short"
-    UNKNOWN = "unknown"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RealRow:
-    """One run over real sockets, by the clock, and the same workload in virtual time."""
-
-    study: StudyName
-    algorithm: Algorithm
-    seed: int
-    publications: int
-    deliveries: int
-    offered: float
-    """The load on slow links, in multiples of their rate; 0 if no link was slow."""
-    publication_delay_ms: float
-    share_below_1s: float
-    publication_messages: int
-    simulated_delay_ms: float
-    simulated_messages: int
-    processors_used: float
-    """The mean share of all CPUs that brokers and clients used, from 0 to 1."""
-    processors: CpuSupply
-
-
 AS_ASSUMED = "all"
 """The parameter of rows in which no assumption is changed."""
 
@@ -170,7 +141,7 @@ class SensitivityRow:
 
 RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
 """The rows that claims compare."""
-Row = RunRow | RealRow | SensitivityRow | AuditRow
+Row = RunRow | SocketRow | SensitivityRow | AuditRow
 R = TypeVar("R", bound=Row)
 
 
@@ -184,7 +155,7 @@ class Tables:
     costs: tuple[CostRow, ...] = ()
     bursts: tuple[BurstRow, ...] = ()
     sequences: tuple[SequenceRow, ...] = ()
-    real: tuple[RealRow, ...] = ()
+    sockets: tuple[SocketRow, ...] = ()
     sensitivity: tuple[SensitivityRow, ...] = ()
     audits: tuple[AuditRow, ...] = ()
 
@@ -239,8 +210,8 @@ def key_of(row: RunRow) -> tuple[int, ...]:
 def group_of(row: Row) -> object:
     """Return the group of a row: rows of one group are replaced together when they are measured again."""
     match row:
-        case RealRow():
-            return row.study
+        case SocketRow():
+            return row.brokers, row.seed
         case SensitivityRow():
             return row.quantity
         case AuditRow():

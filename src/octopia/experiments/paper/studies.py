@@ -2,8 +2,8 @@
 
 An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of them with several values), a ``[run]``
 (fields of a ``RunSpec``, ``algorithm`` with several values), and one table per scale: the number of ``seeds``, and the
-fields of the workload that are smaller at this scale. A table ``[real]`` is for the study over real sockets. One seed
-makes one workload and its runs; all algorithms play the same workload.
+fields of the workload that are smaller at this scale. One seed makes one workload and its runs; all algorithms play the
+same workload.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from octopia.tomlfile import Table, read_toml
 from octopia.workloads.runs import RunSpec
 
 _BURST_PREFIX = "burst_"
-_REAL = "real"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,8 +65,6 @@ class Study:
     points: tuple[Point, ...]
     deliveries_a_point: int = 5000
     """The number of consecutive deliveries per point of a burst's curve."""
-    link_rate: float | None = None
-    """The publications per second that slow links of the burst's host broker carry, over real sockets."""
 
     @property
     def brokers(self) -> int:
@@ -79,14 +76,12 @@ class Study:
 class Extent:
     """The part of a study to run: its scale, and settings that replace those of the scale.
 
-    ``seeds`` is a number, and ``values`` are those of the field that varies. A ``real`` study runs over sockets on one
-    machine, at a size that the machine can carry at any scale.
+    ``seeds`` is a number, and ``values`` are those of the field that varies.
     """
 
     scale: Scale
     seeds: int | None = None
     values: tuple[float, ...] = ()
-    real: bool = False
 
 
 def load_study(name: StudyName, extent: Extent) -> Study:
@@ -100,16 +95,12 @@ def read_study(path: Path, name: StudyName, extent: Extent) -> Study:
     title = top.text("title")
     workload, run = _plain(top, "workload"), _plain(top, "run")
     sizes = {each.value: _plain(top, each.value) for each in Scale}
-    if top.has(_REAL):
-        sizes[_REAL] = _plain(top, _REAL)
     top.finish()
-    if extent.real and _REAL not in sizes:
-        raise UsageError(f"expected a study that can run over real sockets, got {name}: it has no table [{_REAL}]")
-    chosen = sizes[_REAL if extent.real else extent.scale.value]
-    seeds, link_rate = int(chosen.pop("seeds", 1)), chosen.pop("link_rate", None)
+    chosen = sizes[extent.scale.value]
+    seeds = int(chosen.pop("seeds", 1))
     a_point = int(chosen.pop("deliveries_a_point", 5000))
     points = _points(path, workload | chosen, run, dataclasses.replace(extent, seeds=extent.seeds or seeds))
-    return Study(name, title, points, a_point, link_rate)
+    return Study(name, title, points, a_point)
 
 
 def _plain(top: Table, key: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Missing deliveries by kind, after a broker of the demo was killed."""
+"""Missing deliveries by kind, after a broker was killed."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from octopia.experiments.demo.outage import Missing, sort_missing
+from octopia.experiments.missing import Missing, sort_missing
 from octopia.ids import BrokerId
 from octopia.settings import Algorithm
 
@@ -11,8 +11,8 @@ BROKERS = ("b.1", "a.1", "c.1", "a.0")
 WORKLOAD: Any = SimpleNamespace(subscriptions=[SimpleNamespace(broker=BrokerId.parse(each)) for each in BROKERS])
 
 
-def sorted_pairs(*pairs: tuple[int, int]) -> Missing:
-    return sort_missing(pairs, WORKLOAD, BrokerId("b", 1), published_before=100)
+def sorted_pairs(*pairs: tuple[int, int], algorithm: Algorithm = Algorithm.STATIC) -> Missing:
+    return sort_missing(pairs, WORKLOAD, BrokerId("b", 1), 100, algorithm)
 
 
 def test_clients_of_the_dead_broker_are_owed_nothing_afterwards():
@@ -25,6 +25,10 @@ def test_the_rest_of_its_cluster_is_cut_off():
 
 def test_what_other_clusters_miss_and_what_was_published_before_is_a_fault():
     assert sorted_pairs((100, 3), (99, 0), (99, 1)) == Missing(unexplained=3)
+
+
+def test_trees_of_tid_lead_over_the_dead_broker_to_any_other():
+    assert sorted_pairs((100, 0), (100, 3), (99, 3), algorithm=Algorithm.TID_STATIC) == Missing(1, 1, 1)
 
 
 def test_only_adaptive_routing_promises_what_is_cut_off():

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from octopia.errors import InvalidData
-from octopia.experiments.demo.delays import read_delays
+from octopia.experiments.delays import read_delays
 
 ROWS = [
     # event, time_ms, published_ms
@@ -24,7 +24,8 @@ ROWS = [
 def trace(tmp_path: Path, rows: list[tuple[str, float, float | None]]) -> Path:
     events, times_ms, published_ms = zip(*rows, strict=True)
     file = tmp_path / "trace.parquet"
-    pq.write_table(pa.table({"event": events, "time_ms": times_ms, "published_ms": published_ms}), file)
+    columns = {"event": events, "time_ms": times_ms, "published_ms": published_ms, "publication": range(len(rows))}
+    pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), file)
     return file
 
 
@@ -42,10 +43,10 @@ def test_only_deliveries_count(tmp_path: Path):
 
 def test_an_interval_of_publications(tmp_path: Path):
     file = trace(tmp_path, ROWS)
-    assert (read_delays(file, before_ms=200.0).count, read_delays(file, from_ms=200.0).count) == (2, 3)
-    assert read_delays(file, from_ms=200.0).max_ms == 40.0
+    assert (read_delays(file, end=3).count, read_delays(file, begin=3).count) == (2, 3)
+    assert read_delays(file, begin=3).max_ms == 40.0
     with pytest.raises(InvalidData, match="expected deliveries"):
-        read_delays(file, from_ms=1000.0)
+        read_delays(file, begin=100)
 
 
 def test_a_trace_without_deliveries_is_refused(tmp_path: Path):

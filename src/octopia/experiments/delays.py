@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,13 @@ class Delays:
     curve: Curve
 
 
-def read_delays(trace: Path, from_ms: float = -math.inf, before_ms: float = math.inf) -> Delays:
-    """Read the delays of a trace, which must have at least one delivery of a publication from this interval."""
-    table = pyarrow.parquet.read_table(trace, columns=["event", "time_ms", "published_ms"])
+def read_delays(trace: Path, begin: int = 0, end: int = sys.maxsize) -> Delays:
+    """Read the delays of publications with numbers from ``begin`` to below ``end``; at least one must be delivered."""
+    table = pyarrow.parquet.read_table(trace, columns=["event", "time_ms", "published_ms", "publication"])
     delivered = table.filter(pyarrow.compute.equal(table["event"], Event.DELIVER.value))
     times_ms, published_ms = (delivered[name].to_numpy() for name in ("time_ms", "published_ms"))
-    chosen = (published_ms >= from_ms) & (published_ms < before_ms)
+    numbers = delivered["publication"].to_numpy()
+    chosen = (numbers >= begin) & (numbers < end)
     if not chosen.any():
         raise InvalidData(f"expected deliveries in {trace}, got none")
     return delays_of(published_ms[chosen], times_ms[chosen] - published_ms[chosen])
