@@ -24,7 +24,7 @@ from octopia.experiments.scale.names import Scale
     "octopia scale --scale full --master spark://machine:7077",
 )
 def scale(
-    size: Annotated[Scale, typer.Option("--scale", help="Size of the study.")] = Scale.LAPTOP,
+    size: Annotated[Scale, typer.Option("--scale", help="Size of the studies.")] = Scale.LAPTOP,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write all files into this folder.", show_default="out/scale/SCALE"),

@@ -42,29 +42,29 @@ class _Chart:
 
 
 _CHARTS = (
-    _Chart("subscription-messages", "Messages per subscription", Series.REGIONS, "brokers (4 clusters)",
+    _Chart("subscription-messages", "Messages per subscription, more regions", Series.REGIONS, "brokers",
            lambda row: row.brokers, "messages between brokers", lambda row: row.messages_per_subscription,
            "OctopiA: one to each other broker of the cluster, r - 1. TID: the distance to each of four publishers."),
-    _Chart("advertisement-messages", "Messages per advertisement", Series.CLUSTERS, "clusters (14 regions)",
+    _Chart("advertisement-messages", "Messages per advertisement, more clusters", Series.CLUSTERS, "clusters",
            lambda row: row.clusters, "messages between brokers", lambda row: row.messages_per_advertisement,
            "OctopiA: k - 1. TID floods: twice the links, less the brokers."),
-    _Chart("publication-messages", "Messages per publication, more regions", Series.REGIONS, "brokers (4 clusters)",
+    _Chart("publication-messages", "Messages per publication, more regions", Series.REGIONS, "brokers",
            lambda row: row.brokers, "messages between brokers", lambda row: row.messages_per_publication,
            "Twenty subscriptions want each publication, wherever they are; a flood visits every broker."),
     _Chart("publication-messages-clusters", "Messages per publication, more clusters", Series.CLUSTERS,
-           "clusters (14 regions)", lambda row: row.clusters, "messages between brokers",
+           "clusters", lambda row: row.clusters, "messages between brokers",
            lambda row: row.messages_per_publication,
            "With more clusters than interested ones, OctopiA enters clusters that want nothing of it."),
-    _Chart("prt-size", "Size of PRTs", Series.SUBSCRIPTIONS, "subscriptions (56 brokers)",
+    _Chart("prt-size", "Size of PRTs, more subscriptions", Series.SUBSCRIPTIONS, "subscriptions",
            lambda row: row.subscriptions, "entries per broker, mean", lambda row: row.subscription_entries,
            "Every broker of a cluster stores all its subscriptions; under a flood, only the host broker does."),
-    _Chart("prt-size-regions", "Size of PRTs, more regions", Series.REGIONS, "brokers (4 clusters)",
+    _Chart("prt-size-regions", "Size of PRTs, more regions", Series.REGIONS, "brokers",
            lambda row: row.brokers, "entries per broker, mean", lambda row: row.subscription_entries,
            "More brokers do not make OctopiA's tables smaller: the subscriptions of a cluster are at all its brokers."),
-    _Chart("busiest-link", "Copies on the busiest link", Series.CLUSTERS, "clusters (14 regions)",
+    _Chart("busiest-link", "Copies on the busiest link, more clusters", Series.CLUSTERS, "clusters",
            lambda row: row.clusters, "copies per publication", lambda row: row.busiest_link,
            "The link with this share limits the rate of the whole overlay; a flood sends every publication over it."),
-    _Chart("delay", "Delay at 100 publications per second", Series.REGIONS, "brokers (4 clusters)",
+    _Chart("delay", "Delay at 100 publications per second, more regions", Series.REGIONS, "brokers",
            lambda row: row.brokers, "mean delay (ms)", lambda row: row.delay_ms,
            "Paths grow with the diameter of the tree, and all systems have shortest paths. A flood is drawn idle."),
     _Chart("publishers-per-subscription", "Messages per subscription, more publishers", Series.PUBLISHERS,
@@ -109,7 +109,7 @@ def _is_of_line(row: GrowthRow, rows: Sequence[GrowthRow]) -> bool:
 def _failures(rows: Sequence[FailureRow], folder: Path) -> Iterator[FigureFile]:
     mine = [row for row in rows if row.series is Series.REGIONS and row.fault is Fault.INNER_CRASH and row.messages]
     if mine:
-        figure, axes = frame("brokers (4 clusters)", "messages between brokers")
+        figure, axes = frame("brokers", "messages between brokers")
         for system in System:
             found = {row.brokers: (row.brokers, row.messages, row.source) for row in mine if row.system is system}
             _line(axes, _look(system), sorted(found.values()))
