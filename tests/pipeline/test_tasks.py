@@ -9,7 +9,7 @@ import pytest
 from octopia.experiments.scale import study as studying
 from octopia.experiments.scale.forks import run_one
 from octopia.experiments.scale.names import Scale, Series, Source, System
-from octopia.experiments.scale.tasks import Failures, Growth, Memory, finished
+from octopia.experiments.scale.tasks import Growth, Memory, finished
 from octopia.experiments.scale.workload import Point
 from octopia.pipeline.tasks import run_tasks
 
@@ -18,11 +18,11 @@ SMALL = Point(Series.REGIONS, "path:2", 2, 10, publishers=4, publications=5)
 
 def test_each_task_runs_in_a_process_of_its_own_and_errors_are_returned(spark, tmp_path: Path):
     good = Growth(SMALL, System.STATIC, Source.SIMULATED)
-    bad = Failures(msgspec.structs.replace(SMALL, tree="no such tree:1"), System.STATIC)
+    bad = Memory(System.FLOOD, 10)  # A flood has no brokers of its own.
     run = functools.partial(run_one, folder=str(tmp_path))
     errors = run_tasks(spark, run, [msgspec.json.encode(task) for task in (good, bad)])
     assert errors[0] == ""
-    assert "InvalidOverlay" in errors[1]
+    assert "not a valid Algorithm" in errors[1]
     assert finished(good, tmp_path) is not None
     assert run_tasks(spark, run, []) == []
 

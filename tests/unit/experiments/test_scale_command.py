@@ -13,7 +13,7 @@ from octopia.experiments.scale import plan as planning
 from octopia.experiments.scale.forks import run_forked
 from octopia.experiments.scale.names import Scale, Series, Source, System
 from octopia.experiments.scale.plan import EXTENTS, plan, points
-from octopia.experiments.scale.tasks import Failures, Growth, Memory, finished, pending, run_task, run_to_file
+from octopia.experiments.scale.tasks import Growth, Memory, finished, pending, run_task, run_to_file
 from octopia.experiments.scale.workload import Point
 
 TINY = EXTENTS[Scale.TINY]
@@ -75,24 +75,24 @@ def test_a_result_counts_only_for_the_same_task(tmp_path: Path):
     task = Growth(Point(Series.REGIONS, "path:2", 2, 10, publications=5), System.STATIC, Source.FORMULA)
     other = Growth(msgspec.structs.replace(task.point, publications=6), System.STATIC, Source.FORMULA)
     assert pending([task], tmp_path) == [task]
-    run_to_file(msgspec.json.encode(task), str(tmp_path))
+    run_to_file(task, tmp_path)
     assert finished(task, tmp_path) == run_task(task)
     assert pending([task, other], tmp_path) == [other]
 
 
 def test_a_task_that_fails_does_not_stop_the_others(tmp_path: Path):
     good = Memory(System.STATIC, 10)
-    bad = Failures(Point(Series.REGIONS, "no such tree:1", 2, 10), System.STATIC)
+    bad = Memory(System.FLOOD, 10)  # A flood has no brokers of its own.
     outcomes: dict[str, str] = {}
     run_forked([bad, good], tmp_path, 1, outcomes.__setitem__)
     assert outcomes[good.name] == ""
-    assert "InvalidOverlay: expected a generator" in outcomes[bad.name]
+    assert outcomes[bad.name] == "ValueError: 'flood' is not a valid Algorithm"
     assert finished(good, tmp_path) is not None
 
 
 def test_a_failed_run_makes_the_command_fail_after_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    bad = Failures(Point(Series.REGIONS, "no such tree:1", 2, 10), System.STATIC)
+    bad = Memory(System.FLOOD, 10)  # A flood has no brokers of its own.
     monkeypatch.setattr("octopia.experiments.scale.study.plan", lambda _: [bad, Memory(System.STATIC, 10)])
-    with pytest.raises(JobFailed, match="1 failed, the first failures-regions"):
+    with pytest.raises(JobFailed, match="1 failed, the first memory-10-flood"):
         run("--out", str(tmp_path))
     assert "1 runs are not finished" in (tmp_path / "report.md").read_text()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octopia.experiments.scale.failures import places, simulate_failures
-from octopia.experiments.scale.formulas import Shape, count, crash_messages, messages_per_advertisement
+from octopia.experiments.scale.formulas import CrashCounts, Shape, count, count_crash, messages_per_advertisement
 from octopia.experiments.scale.growth import predict, simulate
 from octopia.experiments.scale.names import Fault, Series, Source, System
 from octopia.experiments.scale.workload import Point, Workload
@@ -65,7 +65,7 @@ def test_the_worked_numbers_of_the_papers_overlay():
 
 def test_a_crash_of_an_inner_broker_fetches_its_table_and_echoes_it():
     # 142 entries, 18 of them of its own clients, four aLinks, 14 regions.
-    assert crash_messages(14, 4, 142, 18) == (124 * 4 + 18 * 13, 18 * 9)
+    assert count_crash(Shape(14, 4), 4, 142, 18) == CrashCounts(124 * 4 + 18 * 13, 18 * 9, 48)
 
 
 def test_a_flood_is_by_formula_and_visits_every_link():

@@ -10,12 +10,13 @@ broker held, each sent once more, which is the least that any repair costs. A fl
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 from octopia.broker import Detail
-from octopia.experiments.scale.formulas import crash_messages, shape_of
+from octopia.experiments.scale.formulas import CrashCounts, count_crash, shape_of
 from octopia.experiments.scale.names import Fault, Source, System
 from octopia.experiments.scale.rows import CheckRow, FailureRow
 from octopia.experiments.scale.workload import Point, Workload
@@ -40,22 +41,21 @@ def simulate_failures(point: Point, system: System) -> tuple[list[FailureRow], l
 
 
 def _checks(workload: Workload, row: FailureRow) -> Iterator[CheckRow]:
-    expected = (0, 0)
+    expected = CrashCounts(0, 0, 0)
     if row.fault in (Fault.INNER_CRASH, Fault.EDGE_CRASH):
         broker, _ = places(workload, row.fault)
         alinks = len(workload.scot.tree.adjacency()[broker.region])
-        expected = crash_messages(row.regions, alinks, row.prt_entries, row.local_subscriptions)
-    found = row.subscription_messages, row.unsubscription_messages
-    for kind, formula, simulated in zip(("subscription", "unsubscription"), expected, found, strict=True):
+        expected = count_crash(shape_of(workload), alinks, row.prt_entries, row.local_subscriptions)
+    for field in dataclasses.fields(CrashCounts):
         yield CheckRow(
             series=row.series,
             tree=row.tree,
             clusters=row.clusters,
             subscriptions=row.subscriptions,
             system=row.system,
-            quantity=f"{kind} messages, {row.fault}",
-            formula=formula,
-            simulated=simulated,
+            quantity=f"{field.name.replace('_', ' ')}, {row.fault}",
+            formula=getattr(expected, field.name),
+            simulated=getattr(row, field.name),
         )
 
 

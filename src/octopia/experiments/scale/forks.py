@@ -7,18 +7,22 @@ import multiprocessing.connection
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
+from octopia.experiments.scale.plan import memory_bytes_of
 from octopia.experiments.scale.tasks import Task, run_to_file
 from octopia.workloads.arrow import first_line
 from octopia.workloads.provenance import commit
 
 _FORK = multiprocessing.get_context("fork")
 _WATCH_S = 0.5
+_SHARE = 0.8
+"""The share of the machine's memory that tasks may take together."""
 
 OnOutcome: TypeAlias = Callable[[str, str], None]
 """Takes the name of a task that has ended, and an error or an empty text."""
@@ -27,10 +31,11 @@ OnOutcome: TypeAlias = Callable[[str, str], None]
 class _Running:
     """A task in its process."""
 
-    def __init__(self, name: str, encoded: bytes, folder: str):
-        self.name = name
+    def __init__(self, task: Task, folder: Path):
+        self.name = task.name
+        self.memory_bytes = memory_bytes_of(task)
         self._ours, theirs = _FORK.Pipe(duplex=False)
-        self.process = _FORK.Process(target=_run, args=(encoded, folder, theirs))
+        self.process = _FORK.Process(target=_run, args=(task, folder, theirs))
         self.process.start()
         theirs.close()
 
@@ -46,14 +51,14 @@ class _Running:
 
 
 def run_forked(tasks: Sequence[Task], folder: Path, jobs: int, on_outcome: OnOutcome) -> None:
-    """Run tasks, several at a time."""
+    """Run tasks, several at a time as long as their memory fits, in their order."""
     commit()  # It is found once, here, and not in every process.
-    waiting = [(task.name, msgspec.json.encode(task)) for task in reversed(tasks)]
+    waiting = deque(tasks)
     running: list[_Running] = []
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
-                running.append(_Running(*waiting.pop(), str(folder)))
+            while waiting and len(running) < jobs and (not running or _fits(waiting[0], running)):
+                running.append(_Running(waiting.popleft(), folder))
             multiprocessing.connection.wait([each.process.sentinel for each in running])
             for each in [each for each in running if not each.process.is_alive()]:
                 running.remove(each)
@@ -65,13 +70,23 @@ def run_forked(tasks: Sequence[Task], folder: Path, jobs: int, on_outcome: OnOut
 
 def run_one(encoded: bytes, folder: str) -> str:
     """Run one encoded task in a process of its own; return its error or an empty text."""
-    return _Running("", encoded, folder).outcome()
+    return _Running(msgspec.json.decode(encoded, type=Task), Path(folder)).outcome()
 
 
-def _run(encoded: bytes, folder: str, pipe: multiprocessing.connection.Connection) -> None:
+def _fits(task: Task, running: Sequence[_Running]) -> bool:
+    """Return whether a task fits beside those that run, which may still grow to their full size."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return True
+    total_bytes = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:")), 0)
+    return memory_bytes_of(task) + sum(each.memory_bytes for each in running) <= _SHARE * total_bytes
+
+
+def _run(task: Task, folder: Path, pipe: multiprocessing.connection.Connection) -> None:
     threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     try:
-        run_to_file(encoded, folder)
+        run_to_file(task, folder)
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {first_line(error)}")
 

@@ -94,15 +94,29 @@ def entries_per_advertisement(system: System, shape: Shape) -> int:
             assert_never(system)
 
 
-def crash_messages(regions: int, alinks: int, entries: int, local: int) -> tuple[int, int]:
-    """Return the subscription and unsubscription messages of OctopiA after a broker crashed and restarted.
+@dataclasses.dataclass(frozen=True, slots=True)
+class CrashCounts:
+    """The messages of OctopiA after a broker crashed and restarted; digests and confirmations come on top."""
 
-    ``entries`` is the size of its PRT before, ``local`` the part that its own clients issued, and ``alinks`` the number
-    of its primary neighbours. It fetches the rest from its neighbours and passes each on to the other ones, which know
-    it. Its clients subscribe again, which costs as much as at first. What they had issued before is withdrawn; its
-    neighbours know that from its digest, and tell all others.
+    subscription_messages: int
+    unsubscription_messages: int
+    gap_messages: int
+
+
+def count_crash(shape: Shape, alinks: int, entries: int, local: int) -> CrashCounts:
+    """Return the messages after the crash of a broker with so many aLinks.
+
+    ``entries`` is the size of its PRT before, and ``local`` the part that its own clients issued. It fetches the rest
+    from its neighbours, and passes each entry on to its other primary neighbours, which know it. Its clients subscribe
+    again, which costs as much as at first. What they had issued before is withdrawn: its neighbours know that from its
+    digest, and tell all others. Its neighbours also notify every other broker that publications may be missing.
     """
-    return (entries - local) * alinks + local * (regions - 1), local * (regions - 1 - alinks)
+    neighbours = alinks + shape.clusters - 1
+    return CrashCounts(
+        subscription_messages=(entries - local) * alinks + local * (shape.regions - 1),
+        unsubscription_messages=local * (shape.regions - 1 - alinks),
+        gap_messages=shape.brokers - 1 - neighbours,
+    )
 
 
 def count(workload: Workload, system: System) -> Counts:

@@ -19,7 +19,8 @@ from octopia.experiments.scale.workload import Point
 from octopia.overlay import parse_tree
 
 _SE = "paper:se"
-_SIMULATED = (System.STATIC, System.ADAPTIVE, System.TID)
+_ENTRY_BYTES, _BROKER_BYTES = 1_200, 250_000
+"""Upper estimates for a table entry and a broker in the simulator, whose brokers share filters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,9 @@ def plan(extent: Extent) -> list[Task]:
         tasks += [Growth(point, system, _source(point, system, extent.entries_max)) for system in System]
     for point in _failure_points(extent):
         if _work(point, System.STATIC) <= extent.failure_entries_max:
-            tasks += [Failures(point, system) for system in _SIMULATED]
+            tasks += [Failures(point, system) for system in (System.STATIC, System.ADAPTIVE)]
+        if _work(point, System.TID) <= extent.entries_max:
+            tasks.append(Failures(point, System.TID))
     tasks += [Memory(system, entries) for entries in extent.memory_entries for system in (System.STATIC, System.TID)]
     return sorted(tasks, key=_cost)
 
@@ -157,11 +160,22 @@ def _work(point: Point, system: System) -> int:
     return advertisements + point.subscriptions * shape.regions
 
 
-def _cost(task: Task) -> tuple[int, str]:
+def memory_bytes_of(task: Task) -> int:
+    """Return the memory that a task takes, roughly and rather too much."""
+    match task:
+        case Growth() | Failures():
+            brokers = len(parse_tree(task.point.tree).regions) * task.point.clusters
+            return _ENTRY_BYTES * _cost(task) + _BROKER_BYTES * brokers
+        case Memory():
+            return 2 * _ENTRY_BYTES * task.entries
+
+
+def _cost(task: Task) -> int:
     match task:
         case Growth():
-            return (0 if task.source is Source.FORMULA else _work(task.point, task.system)), task.name
+            is_formula = task.source is Source.FORMULA
+            return task.point.subscriptions // 4 if is_formula else _work(task.point, task.system)
         case Failures():
-            return 4 * _work(task.point, task.system), task.name
+            return 2 * _work(task.point, task.system)
         case Memory():
-            return task.entries, task.name
+            return task.entries

@@ -87,11 +87,10 @@ def run_task(task: Task) -> Result:
             return Result(task=task, commit=commit(), memory=(measure(task.system, task.entries),))
 
 
-def run_to_file(encoded: bytes, folder: str) -> None:
-    """Run an encoded task, and write its result; a file is whole or missing."""
-    task = msgspec.json.decode(encoded, type=Task)
+def run_to_file(task: Task, folder: Path) -> None:
+    """Run a task, and write its result; a file is whole or missing."""
     result = run_task(task)
-    path = _path(task, Path(folder))
+    path = _path(task, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     draft.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
