@@ -95,4 +95,4 @@ def test_a_failed_run_makes_the_command_fail_after_the_report(tmp_path: Path, mo
     monkeypatch.setattr("octopia.experiments.scale.study.plan", lambda _: [bad, Memory(System.STATIC, 10)])
     with pytest.raises(JobFailed, match="1 failed, the first memory-10-flood"):
         run("--out", str(tmp_path))
-    assert "1 runs are not finished" in (tmp_path / "report.md").read_text()
+    assert "Runs that are not finished: 1." in (tmp_path / "report.md").read_text()

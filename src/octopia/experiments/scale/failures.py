@@ -78,7 +78,9 @@ def places(workload: Workload, fault: Fault) -> tuple[BrokerId, BrokerId]:
 
 def _strike(world: MeteredWorld, workload: Workload, system: System, fault: Fault) -> FailureRow:
     one, other = places(workload, fault)
-    prt_entries = world.brokers[one].table_sizes()["prt"]
+    broker = world.broker(one)
+    assert broker is not None
+    prt_entries = broker.table_sizes()["prt"]
     before, before_bytes, begin_s = sent(world), world.bytes, time.process_time()
     if fault in (Fault.INNER_CRASH, Fault.EDGE_CRASH):
         repair_ms = _crash(world, workload, one)
@@ -107,7 +109,9 @@ def _crash(world: MeteredWorld, workload: Workload, broker: BrokerId) -> float:
     world.restart(broker)
     restarted_ms = world.agenda.now_ms
     world.attach(str(broker), broker)
-    _run_until(world, lambda: world.brokers[broker].accepts_data)
+    node = world.node(broker)
+    assert node is not None
+    _run_until(world, lambda: node.broker.accepts_data)
     repair_ms = world.agenda.now_ms - restarted_ms
     advertise(world, workload, only=broker)
     subscribe(world, workload, only=broker)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,9 @@ from octopia.experiments.scale.rows import FailureRow, GrowthRow, MemoryRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_LINEAR_MAX, _FEW_TICKS_FROM = 8, 300
+"""The ratios of the largest to the smallest value up to which an axis is linear, and from which it has few ticks."""
 
 _FLOOD = Look("flood", "#8a8f94", (0, (1, 1.6)), "x", 5.5, 1)
 
@@ -96,7 +99,7 @@ def _growth(rows: Sequence[GrowthRow], folder: Path) -> Iterator[FigureFile]:
                     ),
                 )
                 _line(axes, _look(system), found)
-            _scale(axes, [chart.x(row) for row in mine])
+            _scale(axes, [chart.x(row) for row in mine], [chart.y(row) or 0.0 for row in mine])
             yield _saved(figure, axes, folder, chart.name, chart.title, chart.note)
 
 
@@ -113,7 +116,7 @@ def _failures(rows: Sequence[FailureRow], folder: Path) -> Iterator[FigureFile]:
         for system in System:
             found = {row.brokers: (row.brokers, row.messages, row.source) for row in mine if row.system is system}
             _line(axes, _look(system), sorted(found.values()))
-        _scale(axes, [row.brokers for row in mine])
+        _scale(axes, [row.brokers for row in mine], [row.messages for row in mine])
         note = "Gap notices reach every broker; the rest is the restored table. TID: the entries that must be restored."
         yield _saved(figure, axes, folder, "crash-messages", "Messages after the crash of an inner broker", note)
 
@@ -124,8 +127,7 @@ def _memory(rows: Sequence[MemoryRow], folder: Path) -> Iterator[FigureFile]:
         for system in System:
             found = [(row.entries, row.bytes_per_entry, Source.SIMULATED) for row in rows if row.system is system]
             _line(axes, _look(system), sorted(found))
-        _scale(axes, [row.entries for row in rows], log_up=False)
-        axes.set_ylim(bottom=0)
+        _scale(axes, [row.entries for row in rows], [row.bytes_per_entry for row in rows])
         yield _saved(
             figure, axes, folder, "memory", "Memory of a broker", "Resident memory of the process of one broker."
         )
@@ -147,21 +149,22 @@ def _line(axes: Axes, look: Look, points: Sequence[tuple[float, float, Source]])
                   marker=look.marker, markersize=look.size, markerfacecolor="white", zorder=look.order + 1)  # fmt: skip
 
 
-def _scale(axes: Axes, xs: Iterable[float], *, log_up: bool = True) -> None:
-    """Make the axes logarithmic, with a tick at every size."""
+def _scale(axes: Axes, xs: Iterable[float], ys: Collection[float]) -> None:
+    """Make the axes logarithmic, the vertical one only if values differ much, with a tick at every size."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
     sizes = sorted(set(xs))
     axes.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
-    if log_up:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        subs = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
-        axes.yaxis.set_major_locator(LogLocator(subs=subs))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    spread = max(ys) / min(ys)
+    if spread <= _LINEAR_MAX:
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if spread < _FEW_TICKS_FROM else (1.0,)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
 
 def _saved(figure: object, axes: Axes, folder: Path, name: str, title: str, note: str) -> FigureFile:

@@ -43,7 +43,7 @@ def write_report(
             "carry a publication in 3 ms and brokers take no time. Forty publishers publish 100 times per second in "
             "all, and twenty subscriptions want each publication. Messages are those between brokers."
         ),
-        *([Paragraph(f"{missing} runs are not finished; the same command continues.")] if missing else []),
+        *([Paragraph(f"Runs that are not finished: {missing}. The same command continues.")] if missing else []),
         *(Picture(each.title, *_addresses(each, out), each.note) for each in figures),
         *_growth(growth),
         *_failures(failures),

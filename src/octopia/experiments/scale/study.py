@@ -12,7 +12,7 @@ import msgspec
 
 from octopia.experiments.scale.figures import draw_all
 from octopia.experiments.scale.forks import run_forked, run_one
-from octopia.experiments.scale.names import Scale
+from octopia.experiments.scale.names import Scale, System
 from octopia.experiments.scale.plan import EXTENTS, plan
 from octopia.experiments.scale.report import write_report
 from octopia.experiments.scale.rows import CheckRow, FailureRow, GrowthRow, MemoryRow, write_csv
@@ -20,6 +20,8 @@ from octopia.experiments.scale.tasks import Task, pending, results
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Workspace
+
+_SYSTEMS = list(System)
 
 Runner: TypeAlias = Callable[[Sequence[Task], Path], Mapping[str, str]]
 """Runs tasks whose results go to a folder; returns the errors by task."""
@@ -105,8 +107,8 @@ def _run_on_spark(workspace: Workspace, tasks: Sequence[Task], folder: Path) -> 
 
 
 def _growth_order(row: GrowthRow) -> tuple[object, ...]:
-    return row.series, row.brokers, row.tree, row.subscriptions, row.publishers_per_symbol, row.system
+    return (row.series, row.brokers, row.tree, row.subscriptions, row.publishers_per_symbol, _SYSTEMS.index(row.system))
 
 
 def _failure_order(row: FailureRow) -> tuple[object, ...]:
-    return row.series, row.brokers, row.tree, row.subscriptions, row.system
+    return row.series, row.brokers, row.tree, row.subscriptions, _SYSTEMS.index(row.system)
