@@ -43,6 +43,8 @@ class Extent:
     publications: int
     entries_max: int
     failure_entries_max: int
+    failure_links_max: int
+    """Links with sessions send heartbeats, which a run with faults simulates."""
 
 
 _BINARY = ("binary:14", "binary:56", "binary:250", "binary:1250")
@@ -62,6 +64,7 @@ EXTENTS = {
         publications=40,
         entries_max=2_000,
         failure_entries_max=2_000,
+        failure_links_max=1_000,
     ),
     Scale.LAPTOP: Extent(
         trees=(_SE, *_BINARY),
@@ -78,6 +81,7 @@ EXTENTS = {
         publications=500,
         entries_max=600_000,
         failure_entries_max=130_000,
+        failure_links_max=15_000,
     ),
     Scale.FULL: Extent(
         trees=(_SE, *_BINARY),
@@ -94,6 +98,7 @@ EXTENTS = {
         publications=2_000,
         entries_max=15_000_000,
         failure_entries_max=600_000,
+        failure_links_max=50_000,
     ),
 }
 
@@ -104,7 +109,8 @@ def plan(extent: Extent) -> list[Task]:
     for point in points(extent):
         tasks += [Growth(point, system, _source(point, system, extent.entries_max)) for system in System]
     for point in _failure_points(extent):
-        if _work(point, System.STATIC) <= extent.failure_entries_max:
+        links = _shape(point).links
+        if links <= extent.failure_links_max and _work(point, System.STATIC) <= extent.failure_entries_max:
             tasks += [Failures(point, system) for system in (System.STATIC, System.ADAPTIVE)]
         if _work(point, System.TID) <= extent.entries_max:
             tasks.append(Failures(point, System.TID))
@@ -152,7 +158,7 @@ def _source(point: Point, system: System, entries_max: int) -> Source:
 
 def _work(point: Point, system: System) -> int:
     """Return the messages of all requests, roughly; there is about one table entry per message."""
-    shape = Shape(len(parse_tree(point.tree).regions), point.clusters)
+    shape = _shape(point)
     advertisements = point.publishers * messages_per_advertisement(system, shape)
     if system is System.TID:
         # A subscription climbs a tree of shortest paths to each publisher: a few links each.
@@ -160,12 +166,15 @@ def _work(point: Point, system: System) -> int:
     return advertisements + point.subscriptions * shape.regions
 
 
+def _shape(point: Point) -> Shape:
+    return Shape(len(parse_tree(point.tree).regions), point.clusters)
+
+
 def memory_bytes_of(task: Task) -> int:
     """Return the memory that a task takes, roughly and rather too much."""
     match task:
         case Growth() | Failures():
-            brokers = len(parse_tree(task.point.tree).regions) * task.point.clusters
-            return _ENTRY_BYTES * _cost(task) + _BROKER_BYTES * brokers
+            return _ENTRY_BYTES * _cost(task) + _BROKER_BYTES * _shape(task.point).brokers
         case Memory():
             return 2 * _ENTRY_BYTES * task.entries
 
