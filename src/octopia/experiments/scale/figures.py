@@ -66,7 +66,7 @@ _CHARTS = (
            "More brokers do not make OctopiA's tables smaller: the subscriptions of a cluster are at all its brokers."),
     _Chart("busiest-link", "Copies on the busiest link, more clusters", Series.CLUSTERS, "clusters",
            lambda row: row.clusters, "copies per publication", lambda row: row.busiest_link,
-           "The link with this share limits the rate of the whole overlay; a flood sends every publication over it."),
+           "The link with this share limits the rate of the whole overlay; a flood is drawn at its bound of one."),
     _Chart("delay", "Delay at 100 publications per second, more regions", Series.REGIONS, "brokers",
            lambda row: row.brokers, "mean delay (ms)", lambda row: row.delay_ms,
            "Paths grow with the diameter of the tree, and all systems have shortest paths. A flood is drawn idle."),

@@ -102,7 +102,7 @@ def predict(point: Point, system: System) -> GrowthRow:
     row = _row(workload, system, count(workload, system))
     if system is not System.FLOOD:
         return row
-    # No link carries more than one copy in each direction, and links of the tree of first copies do carry one.
+    # A bound: each direction of a link carries one copy, except back to the broker that the first copy came from.
     each_ms = PROFILE.link_delay_ms + PROFILE.send_us / 1000
     return dataclasses.replace(row, busiest_link=1.0, delay_ms=2 * PROFILE.client_delay_ms + row.hops * each_ms)
 

@@ -41,7 +41,7 @@ class GrowthRow:
     hops: float
     """The mean number of links between brokers on the path of a delivery."""
     busiest_link: float | None
-    """The copies on the busiest direction of a link, per publication."""
+    """The copies on the busiest direction of a link, per publication; under a flood an upper bound."""
     delay_ms: float | None
     delay_ms_p99: float | None
     bytes_per_entry: float | None
