@@ -21,7 +21,8 @@ from octopia.cli.lazy import Stub
 from support import EXAMPLES
 
 ROOT = typer.main.get_command(app)
-TOP = ["up", "broker", "status", "link", "topology", "pub", "sub", "sim", "calibrate", "data", "bench", "demo", "paper"]
+TOP = ["up", "broker", "status", "link", "topology", "pub", "sub", "sim", "calibrate", "data", "bench", "demo", "paper",
+       "scale"]  # fmt: skip
 OLD_NAMES = ["simulate", "compare", "explain", "workload", "truth", "play", "sweep", "metrics", "audit", "pipeline"]
 SAME_NAME = {
     # The path that a command writes to: a folder, or the one file that it makes.
@@ -214,7 +215,7 @@ def test_a_command_imports_what_it_needs(arguments: list[str], unneeded: tuple[s
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("octopia s", ["status", "sub", "sim"]),
+        ("octopia s", ["status", "sub", "sim", "scale"]),
         ("octopia sim ", ["run", "compare", "explain"]),
         ("octopia sim run --algorithm ", ["static", "dynamic", "adaptive", "tid-static", "tid-dynamic"]),
         ("octopia sim run --profile u", ["unit"]),

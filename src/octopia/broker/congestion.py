@@ -219,8 +219,8 @@ class Pace:
             self._roll(now_ms)
             if self._stopped_ms is not None and now_ms - self._stopped_ms >= self._probe_ms:
                 self._is_outdated = True
-        elif self._starts[-1].at_ms == now_ms:
-            self._starts[-1].copies += copies
+        elif (latest := self._starts[len(self._starts) - 1]).at_ms == now_ms:  # Compiled, -1 is no index.
+            latest.copies += copies
             self.under_way += copies
             return
         self._starts.append(_Start(now_ms, copies))

@@ -74,6 +74,9 @@ _COMMANDS = (
     command("bench", "bench:bench", "Measure the throughput and the delays of an overlay.", panel=_DATA),
     command("demo", "demo:demo", "Compare static, dynamic and adaptive routing on twelve real brokers.", panel=_DATA),
     command("paper", "paper:paper", "Run the paper's evaluation and compare its results with ours.", panel=_DATA),
+    command(
+        "scale", "scale:scale", "Measure how messages, tables, memory and delays grow beyond the paper.", panel=_DATA
+    ),
 )
 _ALIASES = (
     command("simulate", "simulate:simulate", "The same as octopia sim run.", hidden=True),

@@ -1,0 +1,1 @@
+# adaptive_routing.py is compiled as it is; its classes stay Python classes.

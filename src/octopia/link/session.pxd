@@ -1,0 +1,1 @@
+# session.py is compiled as it is; its classes stay Python classes.
