@@ -15,7 +15,7 @@ cdef class Route:
 
 @cython.final
 cdef class Routes:
-    cdef dict _known
+    cdef readonly dict _known
     cdef readonly dict clients
 
     @cython.locals(route=Route)

@@ -22,7 +22,7 @@ from octopia.protocol.messages import AdvertiseRequest, PublishRequest, Subscrib
 from octopia.settings import RoutingSettings
 from octopia.simulator.agenda import to_ns
 from octopia.simulator.driver import Observer
-from octopia.simulator.links import FaultyLinks, Links
+from octopia.simulator.links import FaultyLinks, FrameFaults, Links
 from octopia.simulator.profiles import PAPER, Profile
 from octopia.simulator.world import Environment, World
 from octopia.wire import encode
@@ -53,10 +53,10 @@ class MeteredLinks(FaultyLinks):
 class MeteredWorld(World):
     """A world whose links can fail and are metered."""
 
-    def _make_links(self, environment: Environment) -> Links:
-        plain = super()._make_links(environment)
+    def _make_links(self, sessions: LinkSettings | None, faults: FrameFaults) -> Links:
+        plain = super()._make_links(sessions, faults)
         assert isinstance(plain, FaultyLinks)
-        return MeteredLinks(self.driver, plain._wires, LinkSettings(), environment.faults)
+        return MeteredLinks(self.driver, plain._wires, LinkSettings(), faults)
 
     @property
     def bytes(self) -> int:
