@@ -25,7 +25,7 @@ import msgspec
 from octopia.broker import Detail
 from octopia.errors import InvalidFile, UsageError
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
-from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings, TidCopies
 from octopia.simulator.profiles import find_profile
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.arrow import absolute, read_json
@@ -36,7 +36,8 @@ TRACES = "traces"
 DETAILS = {"deliveries": Detail.DELIVERIES, "hops": Detail.HOPS, "all": Detail.ALL}
 
 
-_ADAPTIVE_TIMES = ("wait_ms", "hold_ms", "probe_ms")
+_LATER_FIELDS = ("wait_ms", "hold_ms", "probe_ms", "tid_copies")
+"""The last fields of a run, which earlier versions did not have."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +64,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: float = 50.0
     hold_ms: float = 500.0
     probe_ms: float = 5_000.0
+    tid_copies: TidCopies = TidCopies.PER_TREE
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
@@ -84,11 +86,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, run_id=f"{workload}-{self.algorithm}-{self.seed}-{digest}")
 
     def fields(self) -> dict[str, Any]:
-        """Return all fields, but the times of adaptive routing only if they differ from the defaults.
+        """Return all fields, but those that were added later only if they differ from the defaults.
 
-        So runs of other algorithms keep the identity that they had before there were such times.
+        So runs that do not use them keep the identity that they had before there were such fields.
         """
-        defaults = dict(zip(_ADAPTIVE_TIMES, self.__struct_defaults__[-len(_ADAPTIVE_TIMES) :], strict=True))
+        defaults = dict(zip(_LATER_FIELDS, self.__struct_defaults__[-len(_LATER_FIELDS) :], strict=True))
         return {
             key: value
             for key, value in msgspec.to_builtins(self).items()
