@@ -2,14 +2,16 @@
 
 import dataclasses
 import shutil
+from statistics import fmean
 
+import pyarrow.parquet
 import pytest
 from small import BURST_STUDY
 
 from octopia.content import intersects
 from octopia.errors import UsageError
 from octopia.experiments.paper import results, socket_runs
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import Model, Scale, StudyName
 from octopia.experiments.paper.rows import CpuSupply
 from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, read_study
@@ -30,7 +32,6 @@ subscribers = 0
 publishers = [5]
 [run]
 algorithm = ["dynamic", "tid-static"]
-profile = "paper"
 detail = "hops"
 [tiny]
 [laptop]
@@ -71,11 +72,43 @@ def test_a_burst_is_played_measured_and_audited(workspace, burst):
     for row in ran.tables.bursts:
         assert (row.rate_per_minute, row.publications, row.stable_ms) == (60_000, 60, 0.0)
         assert row.publication_messages > 0
-        assert row.share_below_1s == 1.0
+        assert (row.share_below_1s, row.publications_below_1s, row.burst_publications_below_1s) == (1.0, 1.0, 1.0)
+        assert 0 < row.burst_deliveries < row.deliveries
+        assert (row.model, row.host, row.burst_late_ms) == ("links", "any", 0.0)
+        assert row.target_queue_length_mean > row.queue_length_mean
+    assert [(row.model, row.host) for row in ran.tables.bounds] == [(model, "any") for model in Model]
     assert {row.algorithm for row in ran.tables.sequences} == {"static", "dynamic"}
     assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.tables.audits)
     assert [row.deliveries for row in ran.tables.audits] == [row.deliveries for row in ran.tables.bursts]
     assert all(row.deliveries > 0 for row in ran.tables.audits)
+
+
+def test_means_of_the_burst_and_of_all_deliveries_are_those_of_the_trace(workspace, burst):
+    study, ran = burst
+    [point] = study.points
+    trace = pyarrow.parquet.read_table(
+        workspace.storage.absolute(f"studies/burst/runs/traces/burst-static-{point.name}/trace.parquet")
+    ).to_pylist()
+    of_burst = {row["publication"] for row in trace if row["event"] == "receive" and row["client"] == "burst"}
+    delays = [(row["publication"], row["time_ms"] - row["published_ms"]) for row in trace if row["event"] == "deliver"]
+    own = [delay_ms for publication, delay_ms in delays if publication in of_burst]
+    static = ran.tables.bursts[0]
+    assert (static.deliveries, static.burst_deliveries) == (len(delays), len(own))
+    assert static.publication_delay_ms == pytest.approx(fmean(delay_ms for _, delay_ms in delays))
+    assert static.burst_delay_ms == pytest.approx(fmean(own))
+
+
+def test_the_host_and_the_copies_of_a_run_are_those_of_its_study(workspace, tmp_path):
+    """On a few links, the variant that loses deliveries is told apart, and its losses are no fault."""
+    text = BURST_STUDY.replace('["static", "dynamic"]', '["tid-dynamic", "tid-dynamic-per-hop"]')
+    text = text.replace("start_ms = 500", 'start_ms = 500\nhost = ["inner"]')
+    ran = run_study(workspace, study_of(text, StudyName.BURST, tmp_path), "variants", SMALL)
+    assert [(row.host, row.algorithm) for row in ran.tables.bursts] == [
+        ("inner", "tid-dynamic"),
+        ("inner", "tid-dynamic-per-hop"),
+    ]
+    assert [row.may_miss for row in ran.tables.audits] == [False, True]
+    assert all(row.is_clean for row in ran.tables.audits)
 
 
 def test_what_was_found_is_kept_until_the_run_is_another(workspace, burst, monkeypatch):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from octopia.experiments.paper.names import ALGORITHMS, StudyName
+from octopia.experiments.paper.names import StudyName
 from octopia.experiments.paper.rankings import rankings
 from octopia.experiments.paper.rows import CpuSupply, RealRow
 from octopia.settings import Algorithm
 
-STATIC, DYNAMIC, TID_STATIC, _ = ALGORITHMS
+STATIC, DYNAMIC, TID_STATIC = Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.TID_STATIC
 
 
 def row(algorithm: Algorithm, real_ms: float, simulated_ms: float, study=StudyName.BURST, seed: int = 0) -> RealRow:
@@ -33,4 +33,4 @@ def test_a_pair_is_judged_by_both(real_ms, simulated_ms, verdict):
 def test_only_runs_of_the_same_study_and_seed_are_compared():
     rows = [row(STATIC, 1, 1), row(DYNAMIC, 1, 1, seed=1), row(TID_STATIC, 1, 1, study=StudyName.DELIVERY)]
     assert rankings(rows) == []
-    assert len(rankings([row(name, 1, 1) for name in ALGORITHMS])) == 6
+    assert len(rankings([row(name, 1, 1) for name in list(Algorithm)[:4]])) == 6

@@ -21,12 +21,12 @@ from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
-from octopia.experiments.paper.figures import draw_all
+from octopia.experiments.paper.figures import copy_main, draw_all
 from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
-from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
+from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, Model, Scale, StudyName
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import CostRow, Tables
-from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.sensitivity import decide, vary
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.socket_runs import run_over_sockets
 from octopia.experiments.paper.studies import Extent, Study, load_study
@@ -43,6 +43,7 @@ _MANIFEST = "manifest.json"
 OVER_SOCKETS = (StudyName.DELIVERY, StudyName.BURST)
 REAL = Extent(Scale.LAPTOP, real=True)
 MEASURING = Measuring(rounds=15)
+_MEASURED = (*PAPER_ALGORITHMS, Contender.ADAPTIVE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Reproduction:
     market: Market
     real: bool = False
     """True if the studies that can run over real sockets also run there."""
+    images: Path | None = None
+    """A folder for copies of the main figures."""
 
     @property
     def data(self) -> str:
@@ -102,6 +105,8 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
             failed[name] = error
             notes[name] = msgspec.structs.replace(notes[name], failed=str(error))
     figures = draw_all(tables, wanted.out / "figures")
+    if wanted.images is not None:
+        copy_main(figures, wanted.images)
     manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
     write_manifest(wanted.out / _MANIFEST, manifest)
     _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
@@ -116,11 +121,18 @@ def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: S
     yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
     if name is StudyName.DELIVERY:
         yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
-    workspace.stages.title(f"{study.title}, under other assumptions")
-    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, wanted.out / "sensitivity", wanted.market))))
     if wanted.real and name in OVER_SOCKETS:
         workspace.stages.title(f"{study.title}, over real sockets")
         yield Ran(run_over_sockets(workspace, load_study(name, REAL), wanted.out / "real", wanted.market))
+    if wanted.extent.scale is Scale.PAPER:
+        # Sensitivity has the scale tiny, and is part of smaller evaluations.
+        return
+    workspace.stages.title(f"{study.title}, under other assumptions")
+    sensitivity = wanted.out / "sensitivity"
+    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, sensitivity, wanted.market))))
+    if name is StudyName.BURST:
+        workspace.stages.title(f"{study.title}, under all combinations of decisive assumptions")
+        yield Ran(Tables(decisive=tuple(decide(workspace, sensitivity / "decisive", wanted.market))))
 
 
 def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
@@ -133,7 +145,7 @@ def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[Cost
             known.add(subscribers)
             workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
             with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
-                rows += measure_costs(workload, ALGORITHMS, MEASURING)
+                rows += measure_costs(workload, _MEASURED, MEASURING)
                 tell("by the clock")
     return tuple(rows)
 
@@ -154,6 +166,8 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     extent, now = wanted.extent, commit()
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
     options += "".join(f" --value {value:g}" for value in extent.values)
+    options += "".join(f" --model {model}" for model in extent.models)
+    options += "".join(f" --host {host}" for host in extent.hosts)
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += " --real" if wanted.real else ""
     study = "" if len(wanted.studies) == len(StudyName) else f" {wanted.studies[0]}"
@@ -164,7 +178,7 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
         data=wanted.data,
         studies=(before.studies if before is not None else {}) | notes,
         deliveries_a_point=load_study(StudyName.BURST, Extent(extent.scale)).deliveries_a_point,
-        profile=find_profile("paper").assumptions(),
+        profiles={model: find_profile(model.profile).assumptions() for model in extent.models or Model},
         commit=now,
         versions=versions(),
         machine=describe_machine(),
