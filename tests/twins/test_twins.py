@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 TESTS = Path(__file__).parents[1]
 HELPERS = [TESTS / name for name in ("", "twins", "live", "property", "simulation", "unit/node")]
 
-SAMPLES = {"frames": 1_500, "nodes": 25, "runs": 8, "matches": 12, "clients": 20}
+SAMPLES = {"frames": 1_500, "nodes": 25, "runs": 16, "matches": 12, "clients": 20}
 """The number of seeds per subject inside ``make test``; about 20 s of CPU time in total."""
 
 

@@ -15,9 +15,13 @@ from octopia.broker import Detail
 from octopia.errors import OctopiaError
 from octopia.scenario import Scenario
 from octopia.settings import Algorithm
-from octopia.simulator.profiles import find_profile
+from octopia.simulator.profiles import Profile, find_profile
 from octopia.simulator.run import run_scenario
 from support import RowList
+
+PROFILES = (
+    "paper", "paper-broker-sender", "paper-machine-sender", "paper-race-trees", "paper-broker-sender-race-trees"
+)  # fmt: skip
 
 
 def lines(seed: int) -> Iterator[str]:
@@ -29,14 +33,20 @@ def lines(seed: int) -> Iterator[str]:
     else:
         scenario, algorithm = draw_scenario(seed).scenario, list(Algorithm)[seed // 2 % len(Algorithm)]
     options: dict[str, Any] = {"detail": chance.choice(list(Detail))}
-    if chance.random() < 0.3:
-        options["profile"] = find_profile("paper")
+    if chance.random() < 0.6:
+        options["profile"] = _draw_profile(chance)
     if chance.random() < 0.3:
         options["keep"] = False
     yield f"{algorithm} {has_faults} {options}"
     yield from _played(
         dataclasses.replace(scenario, routing=dataclasses.replace(scenario.routing, algorithm=algorithm)), options
     )
+
+
+def _draw_profile(chance: random.Random) -> Profile:
+    """Draw a model of the paper; some limit links by credit."""
+    profile = find_profile(chance.choice(PROFILES))
+    return dataclasses.replace(profile, credit_kib=1.0) if chance.random() < 0.3 else profile
 
 
 def _played(scenario: Scenario, options: dict[str, Any]) -> Iterator[str]:

@@ -212,10 +212,15 @@ def test_the_trace_columns_are_all_described_in_order():
     assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == COLUMNS
 
 
-def test_the_profile_of_the_paper_is_shown_as_it_is(tmp_path: Path):
-    (text,) = blocks("docs/simulator.md", "toml")
+def test_the_profile_of_the_paper_is_shown_as_it_is_and_others_can_be_read(tmp_path: Path):
+    paper, *examples = blocks("docs/simulator.md", "toml")
+    for number, text in enumerate(examples):
+        example = tmp_path / f"{number}.toml"
+        example.write_text(text)
+        find_profile(str(example))
+    assert len(examples) == 3
     file = tmp_path / "paper.toml"
-    file.write_text(text)
+    file.write_text(paper)
     assert find_profile(str(file)).assumptions() | {"description": PAPER.description} == PAPER.assumptions()
 
 
