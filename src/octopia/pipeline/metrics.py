@@ -98,6 +98,11 @@ def publication_delay(trace: DataFrame) -> DataFrame:
     )
 
 
+def path_length(trace: DataFrame) -> DataFrame:
+    """Number of links between brokers that a delivery has crossed: the mean per run."""
+    return _of(trace, Event.DELIVER).groupBy(*_RUN).agg(_rounded(F.avg("hop")).alias("path_length_mean"))
+
+
 def promptness(trace: DataFrame, burst: str) -> DataFrame:
     """Delays of deliveries by run, of all publications and of those of one publisher, named ``burst``, in ms.
 
@@ -325,6 +330,7 @@ METRICS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "advertisement_delay": advertisement_delay,
     "subscription_delay": subscription_delay,
     "publication_delay": publication_delay,
+    "path_length": path_length,
     "matching_delay": matching_delay,
     "path_selection_delay": path_selection_delay,
     "messages": messages,

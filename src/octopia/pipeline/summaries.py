@@ -52,6 +52,8 @@ class DeliverySummary:
     share_below_1s: float
     messages: Counter[str]
     """By kind."""
+    path_length_mean: float = 0.0
+    """In links between brokers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,9 +146,14 @@ def _promptness(row: Mapping[str, Any], prefix: str) -> Promptness:
 
 def _deliveries(trace: DataFrame) -> dict[str, DeliverySummary]:
     messages = _messages(trace)
+    lengths = {row.run_id: row.path_length_mean for row in metrics.path_length(trace).collect()}
     return {
         row.run_id: DeliverySummary(
-            row.deliveries, row.delay_ms_mean, row.share_below_1000_ms, messages.get(row.run_id, Counter())
+            row.deliveries,
+            row.delay_ms_mean,
+            row.share_below_1000_ms,
+            messages.get(row.run_id, Counter()),
+            lengths[row.run_id],
         )
         for row in metrics.publication_delay(trace).collect()
     }

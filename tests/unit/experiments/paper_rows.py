@@ -53,6 +53,7 @@ def delivery(count: int, algorithm: Contender, **fields: Any) -> DeliveryRow:
         "publications": 10_000,
         "deliveries": 10,
         "publication_delay_ms": 1.0,
+        "path_length_mean": 3.5,
         "publication_messages": 100,
     }
     return DeliveryRow(subscribers=count, algorithm=algorithm, **given | fields)

@@ -13,11 +13,13 @@ from octopia.content import matches, parse_filter
 from octopia.errors import InvariantBroken, UsageError
 from octopia.experiments.paper import costs
 from octopia.experiments.paper.costs import Measuring, Pass, check_stops, congested, measure_costs, sample
+from octopia.experiments.paper.loads import measure_loads
 from octopia.experiments.paper.names import Contender
 from octopia.experiments.paper.replay import Stop, replay
 from octopia.experiments.paper.visits import Played, play_for_visits
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
+from octopia.pipeline.spec import WorkloadSpec
 from octopia.settings import Algorithm
 from octopia.tid.core import TidBroker
 from octopia.workloads.workload import Issued, Workload
@@ -178,6 +180,28 @@ def test_congestion_is_forced_and_released(workload: Workload, algorithm: Algori
     neighbour = next(iter(broker.link_status_table(played.now_ms)))
     broker.force(neighbour, Verdict.AUTO, 1_000, played.now_ms)
     assert congestion(played) == {False, True}
+
+
+def test_ordinary_loads_count_copies_on_links(workload: Workload):
+    spec = WorkloadSpec(tree=TREE, clusters=CLUSTERS, publishers=3, per_minute_min=60.0, per_minute_max=60.0)
+    rows = list(measure_loads(workload, spec, publications=12))
+    assert [(row.model, row.system) for row in rows] == [
+        ("links", "OctopiA"),
+        ("links", "TID"),
+        ("race-trees", "TID"),
+    ]
+    # Three publishers send one publication a second each, and a link carries a publication at most once.
+    assert all(0 < row.alink_per_s_max <= 3 and 0 < row.ilink_per_s_max <= 3 for row in rows)
+    octopia = play(workload, Algorithm.STATIC)
+    ilinks = [link.region == visit.broker.region for visit in octopia.visits for link in visit.sent_to]
+    assert rows[0].ilink_share == sum(ilinks) / len(ilinks)
+
+
+def test_a_burst_is_no_ordinary_traffic(workload: Workload):
+    names = ["burst" if number % 2 else "p0" for number in range(20)]
+    table = workload._publications.drop_columns("publisher").append_column("publisher", pyarrow.array(names))
+    mixed = dataclasses.replace(workload, _publications=table)
+    assert [each.publisher for each in mixed.without_burst(7).timed()] == ["p0"] * 7
 
 
 def test_the_seed_decides_the_sample(workload: Workload):

@@ -29,7 +29,7 @@ SETUP = SetupSummary(
     messages=Counter(advertisement=21_700, subscription=1_000, civ_set=200),
     table_size_mean={"clt": 7.0, "srt": 100.0, "prt": 40.0, "subscriptions": 30.0},
 )
-DELIVERIES = DeliverySummary(1_000, 12.5, 0.75, Counter(publication=4_000))
+DELIVERIES = DeliverySummary(1_000, 12.5, 0.75, Counter(publication=4_000), 3.5)
 
 
 def planned(name: StudyName, algorithm: Algorithm) -> PlannedRun:
@@ -51,7 +51,7 @@ def test_a_subscriber_row_counts_messages_that_set_bits():
 
 def test_a_delivery_row_has_all_publications_of_its_workload():
     row = delivery_row(planned(StudyName.DELIVERY, Algorithm.STATIC), DELIVERIES)
-    assert row == DeliveryRow(500, Model.LINKS, Contender.STATIC, 0, 500, 1_000, 12.5, 4_000)
+    assert row == DeliveryRow(500, Model.LINKS, Contender.STATIC, 0, 500, 1_000, 12.5, 3.5, 4_000)
 
 
 def test_adaptive_routing_is_a_system_of_its_own():

@@ -21,6 +21,7 @@ from octopia.experiments.paper.rows import (
     CostRow,
     CpuSupply,
     DecisiveRow,
+    LoadRow,
     PublisherRow,
     RealRow,
     SensitivityRow,
@@ -78,6 +79,7 @@ TABLES = Tables(
         SensitivityRow("all", "as the profile says", "queues", "2% less"),
         SensitivityRow("jitter, 0.1 ms", "none", "queues", "2% less"),
     ),
+    loads=(LoadRow(Model.LINKS, TID, 0, 1_000, 140.2, 120.5, 0.25),),
     decisive=(
         DecisiveRow("one per link", "races", HostKind.EDGE, "delay", "3% less"),
         DecisiveRow("one per broker", "races", HostKind.EDGE, "delay", "60% less"),
@@ -169,6 +171,11 @@ def test_decisive_assumptions_are_a_table(tmp_path: Path):
         ["one per link", "races", "edge", "3% less"],
         ["one per broker", "races", "edge", "60% less"],
     ]
+
+
+def test_ordinary_loads_are_a_table(tmp_path: Path):
+    markdown, _ = written(tmp_path)
+    assert ["links", "TID", "1,000", "140 per second", "120 per second", "25.0%"] in rows_of(markdown, "links")
 
 
 def test_what_agrees_under_no_model_is_listed(tmp_path: Path):
@@ -293,6 +300,6 @@ def test_other_differences_stay(tmp_path: Path, change: dict[str, str]):
 def test_a_report_of_nothing_says_so(tmp_path: Path):
     markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], MANIFEST)
     text = markdown.read_text()
-    assert text.count("Not run.") == 7
+    assert text.count("Not run.") == 8
     assert "Not drawn." in text
     assert "    octopia paper --scale laptop\n" in text

@@ -71,6 +71,7 @@ def delivery_row(planned: PlannedRun, summary: DeliverySummary) -> DeliveryRow:
         publications=planned.point.publications,
         deliveries=summary.count,
         publication_delay_ms=summary.delay_ms_mean,
+        path_length_mean=summary.path_length_mean,
         publication_messages=summary.messages[MessageKind.PUBLICATION],
     )
 

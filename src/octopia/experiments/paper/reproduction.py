@@ -22,10 +22,11 @@ from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.figures import copy_main, draw_all
+from octopia.experiments.paper.loads import measure_loads
 from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
 from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, Model, Scale, StudyName
 from octopia.experiments.paper.report import write_report
-from octopia.experiments.paper.rows import CostRow, Tables
+from octopia.experiments.paper.rows import CostRow, LoadRow, Tables
 from octopia.experiments.paper.sensitivity import decide, vary
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.socket_runs import run_over_sockets
@@ -119,6 +120,8 @@ def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: S
     runs = sum(len(point.runs) for point in study.points)
     workspace.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
+    if name is StudyName.BURST:
+        yield Ran(Tables(loads=_loads(workspace, study, wanted.out / "runs")))
     if name is StudyName.DELIVERY:
         yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
     if wanted.real and name in OVER_SOCKETS:
@@ -148,6 +151,16 @@ def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[Cost
                 rows += measure_costs(workload, _MEASURED, MEASURING)
                 tell("by the clock")
     return tuple(rows)
+
+
+def _loads(workspace: Workspace, study: Study, runs: Path) -> tuple[LoadRow, ...]:
+    """Count the ordinary publications on links in the first workload of the burst study."""
+    point = study.points[0]
+    workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
+    with workspace.stages.line("counting ordinary publications on links") as tell:
+        rows = tuple(measure_loads(workload, point.workload))
+        tell(f"{rows[0].publications:,}")
+    return rows
 
 
 def _manifest_before(wanted: Reproduction) -> Manifest | None:

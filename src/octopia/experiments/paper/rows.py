@@ -71,6 +71,8 @@ class DeliveryRow:
     publications: int
     deliveries: int
     publication_delay_ms: float
+    path_length_mean: float
+    """The mean number of links between brokers that a delivery has crossed."""
     publication_messages: int
 
 
@@ -162,6 +164,20 @@ class BoundRow:
     """Whatever the paths."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadRow:
+    """The load of ordinary publications on the busiest links, without a burst."""
+
+    model: Model
+    system: System
+    seed: int
+    publications: int
+    alink_per_s_max: float
+    ilink_per_s_max: float
+    ilink_share: float
+    """The share of copies that cross an iLink, from 0 to 1."""
+
+
 class CpuSupply(enum.StrEnum):
     """The supply of CPU time in a run: where it was short, the CPUs may have been the bottleneck."""
 
@@ -218,7 +234,7 @@ class DecisiveRow:
 
 RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
 """The rows that claims compare."""
-Row = RunRow | BoundRow | DecisiveRow | RealRow | SensitivityRow | AuditRow
+Row = RunRow | BoundRow | LoadRow | DecisiveRow | RealRow | SensitivityRow | AuditRow
 R = TypeVar("R", bound=Row)
 
 
@@ -233,6 +249,7 @@ class Tables:
     bursts: tuple[BurstRow, ...] = ()
     sequences: tuple[SequenceRow, ...] = ()
     bounds: tuple[BoundRow, ...] = ()
+    loads: tuple[LoadRow, ...] = ()
     real: tuple[RealRow, ...] = ()
     sensitivity: tuple[SensitivityRow, ...] = ()
     decisive: tuple[DecisiveRow, ...] = ()
@@ -313,7 +330,7 @@ def key_of(row: RunRow) -> tuple[int, int, str]:
     return size_of(row), seed, host
 
 
-_WITHOUT_MODEL = CostRow | RealRow | SensitivityRow | DecisiveRow | AuditRow
+_WITHOUT_MODEL = CostRow | LoadRow | RealRow | SensitivityRow | DecisiveRow | AuditRow
 
 
 def _holds(row: Row, model: Model) -> bool:
@@ -347,6 +364,8 @@ def group_of(row: Row) -> object:
             return row.study
         case SensitivityRow():
             return row.quantity
+        case LoadRow():
+            return row.model, row.system
         case DecisiveRow():
             return row.sender, row.trees, row.host
         case AuditRow():
