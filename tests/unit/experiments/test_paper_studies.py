@@ -41,6 +41,7 @@ def test_what_cannot_differ_is_not_played_twice():
     systems = ["dynamic", "adaptive", "tid-static"]
     assert played(StudyName.PUBLISHERS) == [(each, one) for each in ("paper", "paper-race-trees") for one in systems]
     assert played(StudyName.SUBSCRIBERS, (Model.BROKER_SENDER,)) == [("paper", each) for each in systems]
+    assert played(StudyName.SUBSCRIBERS) == [*(("paper", each) for each in systems), ("paper-race-trees", "tid-static")]
     assert len(played(StudyName.BURST)) == 6 + 6 + 3
     assert len(played(StudyName.DELIVERY)) == 5 + 2 + 1
     # Asked for alone, a model brings the runs that hold for it.

@@ -108,12 +108,12 @@ class Model(enum.StrEnum):
     def played_as(self, study: StudyName, *, is_tid: bool) -> Model:
         """Return the model whose runs hold for this one: what does not differ is not played twice.
 
-        Control messages take no time at senders. Trees are TID's alone, and OctopiA's advertisements and subscriptions
-        are in force before the first publication.
+        Control messages take no time at senders. Trees are TID's alone, and OctopiA's advertisements are in force
+        before the first subscription.
         """
         if self is Model.BROKER_SENDER and study in (StudyName.PUBLISHERS, StudyName.SUBSCRIBERS):
             return Model.LINKS
-        if self is Model.RACE_TREES and study in (StudyName.DELIVERY, StudyName.BURST) and not is_tid:
+        if self is Model.RACE_TREES and study is not StudyName.PUBLISHERS and not is_tid:
             return Model.LINKS
         return self
 

@@ -69,12 +69,13 @@ _BOUNDS = (
     "slowest sender of the burst decides. Over any paths, a burst must cross every cut between its host and a "
     "subscriber, and an edge broker has as many links as there are clusters: N / (kμ - λ). At full size, with a "
     "sender per link, these are 304 s and 43.3 s for evenly placed publishers. Only adaptive routing can leave the "
-    "static aLinks."
+    "static aLinks. The bounds are times until queues are empty; delays are below one second up to μ / (μ - λ) seconds "
+    "earlier, two over static paths, so that small runs may be stable before their bound."
 )
 _SHARED = (
     "Runs that cannot differ are not repeated: senders take time for publications only, so that broker-sender equals "
-    "links in the studies of publishers and subscribers; and trees are TID's, so that OctopiA's results in the studies "
-    "of delivery and bursts are the same under race-trees and links. Without congestion, dynamic and adaptive routing "
+    "links in the studies of publishers and subscribers; and trees are TID's, so that OctopiA's results in all studies "
+    "but that of publishers are the same under race-trees and links. Without congestion, dynamic and adaptive routing "
     "take static paths; this is run under links, and not repeated under other models."
 )
 _THREATS = (
