@@ -36,13 +36,25 @@ class PathSelection(enum.StrEnum):
     INDEXED = "indexed"
 
 
+class TidCopies(enum.StrEnum):
+    """The copies that TID-based dynamic routing sends over one link.
+
+    Subscriptions behind the same link may be reached over different trees. One copy per tree reaches them all. One copy
+    per next hop, as in PADRES, has the tree of one of them, and the others may miss the publication.
+    """
+
+    PER_TREE = "per-tree"
+    PER_HOP = "per-hop"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoutingSettings:
     """The settings that all brokers of an overlay share; the defaults are those of the network.
 
     ``tau`` and ``window_ms`` are the threshold and the time window of Eq. 3; ``confirmations`` are those of D5; only
-    TID-based routing uses ``path_selection``. Only adaptive routing uses the other times: a link is congested if its
-    queue takes longer than ``wait_ms``, stays so for ``hold_ms``, and is tried again after ``probe_ms`` if it was slow.
+    TID-based routing uses ``path_selection`` and ``tid_copies``. Only adaptive routing uses the other times: a link is
+    congested if its queue takes longer than ``wait_ms``, stays so for ``hold_ms``, and is tried again after
+    ``probe_ms`` if it was slow.
     """
 
     algorithm: Algorithm = Algorithm.ADAPTIVE
@@ -53,6 +65,7 @@ class RoutingSettings:
     wait_ms: float = 50.0
     hold_ms: float = 500.0
     probe_ms: float = 5_000.0
+    tid_copies: TidCopies = TidCopies.PER_TREE
 
 
 PAPER_ROUTING = RoutingSettings(Algorithm.DYNAMIC)

@@ -26,6 +26,8 @@ PARQUET_FILE = "trace.parquet"
 JSON_LINES_FILE = "trace.jsonl"
 RUN_FILE = "run.json"
 """The file beside a trace with the assumptions and totals of the run."""
+DISTINCT_SUBSCRIPTIONS = "subscriptions"
+"""The kind of ``table`` rows with the number of distinct subscriptions in a PRT, which may have copies of some."""
 
 
 class Row(msgspec.Struct, kw_only=True):

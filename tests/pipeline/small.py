@@ -31,7 +31,6 @@ start_ms = 500
 per_minute = [60000]
 [run]
 algorithm = ["static", "dynamic"]
-profile = "paper"
 sample_ms = 10.0
 [tiny]
 [laptop]

@@ -28,6 +28,7 @@ def small_studies(monkeypatch, tmp_path):
         reproduction, "load_study", lambda name, extent: read_study(tmp_path / "study.toml", name, extent)
     )
     monkeypatch.setattr(reproduction, "vary", lambda *_: ())
+    monkeypatch.setattr(reproduction, "decide", lambda *_: ())
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["again"] == "octopia paper burst --scale tiny --value 30000 --real"
     report = (out / "report.md").read_text()
-    assert (out / "figures" / "burst-30000-a-minute.svg").exists()
-    assert "figures/burst-30000-a-minute.png" in report
+    assert (out / "figures" / "burst-30000.svg").exists()
+    assert "figures/burst-30000.png" in report
     assert (out / "figures" / "sockets-burst.png").exists()
     assert "figures/sockets-burst.png" in report
     assert manifest["studies"]["burst"]["seeds"] == [0]
@@ -77,6 +78,21 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
         UsageError, match="which has results of the scale tiny with a made-up market: choose another one"
     ):
         run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
+
+
+def test_models_and_hosts_join_the_report_one_after_the_other(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["paper", "burst", "--scale", "tiny", "--host", "inner", "--out", "evaluation"]
+    run_command(*asked, "--model", "links")
+    run_command(*asked, "--model", "broker-sender", "--images", "images")
+    out = tmp_path / "evaluation"
+    assert [(row["model"], row["host"], row["algorithm"]) for row in rows_of(out / "tables" / "bursts.csv")] == [
+        (model, "inner", algorithm) for model in ("links", "broker-sender") for algorithm in ("static", "dynamic")
+    ]
+    assert "broker-sender, inner host" in (out / "report.md").read_text()
+    again = json.loads((out / "manifest.json").read_text())["again"]
+    assert again == "octopia paper burst --scale tiny --model broker-sender --host inner"
+    assert [each.name for each in (tmp_path / "images").iterdir()] == ["evaluation-recovery.png"]
 
 
 def test_faults_fail_the_command_after_the_report(run_command, small_studies, tmp_path, monkeypatch):
@@ -116,6 +132,7 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
         (["burst", "--out", "a-file/below"], "expected a folder that can be made, got a-file/below"),
+        (["delivery", "--host", "inner"], "expected --host with the burst study, got another"),
         (["burst", "--value", "-5"], "--value of burst_per_minute: expected numbers above 0, got -5"),
     ],
 )

@@ -1,13 +1,15 @@
 """Studies, run at a size that takes seconds: from an experiment file to tables and an audit."""
 
 import dataclasses
+from statistics import fmean
 
+import pyarrow.parquet
 import pytest
 from small import BURST_STUDY
 
 from octopia.content import intersects
 from octopia.experiments.paper import results
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import Model, Scale, StudyName
 from octopia.experiments.paper.studies import Extent, read_study
 from octopia.experiments.paper.study_runs import run_study, run_variants
 from octopia.pipeline import jobs
@@ -26,7 +28,6 @@ subscribers = 0
 publishers = [5]
 [run]
 algorithm = ["dynamic", "tid-static"]
-profile = "paper"
 detail = "hops"
 [tiny]
 [laptop]
@@ -67,11 +68,43 @@ def test_a_burst_is_played_measured_and_audited(workspace, burst):
     for row in ran.tables.bursts:
         assert (row.rate_per_minute, row.publications, row.stable_ms) == (60_000, 60, 0.0)
         assert row.publication_messages > 0
-        assert row.share_below_1s == 1.0
+        assert (row.share_below_1s, row.publications_below_1s, row.burst_publications_below_1s) == (1.0, 1.0, 1.0)
+        assert 0 < row.burst_deliveries < row.deliveries
+        assert (row.model, row.host, row.burst_late_ms) == ("links", "any", 0.0)
+        assert row.target_queue_length_mean > row.queue_length_mean
+    assert [(row.model, row.host) for row in ran.tables.bounds] == [(model, "any") for model in Model]
     assert {row.algorithm for row in ran.tables.sequences} == {"static", "dynamic"}
     assert all((row.missing, row.unwanted, row.duplicate) == (0, 0, 0) for row in ran.tables.audits)
     assert [row.deliveries for row in ran.tables.audits] == [row.deliveries for row in ran.tables.bursts]
     assert all(row.deliveries > 0 for row in ran.tables.audits)
+
+
+def test_means_of_the_burst_and_of_all_deliveries_are_those_of_the_trace(workspace, burst):
+    study, ran = burst
+    [point] = study.points
+    trace = pyarrow.parquet.read_table(
+        workspace.storage.absolute(f"studies/burst/runs/traces/burst-static-{point.name}/trace.parquet")
+    ).to_pylist()
+    of_burst = {row["publication"] for row in trace if row["event"] == "receive" and row["client"] == "burst"}
+    delays = [(row["publication"], row["time_ms"] - row["published_ms"]) for row in trace if row["event"] == "deliver"]
+    own = [delay_ms for publication, delay_ms in delays if publication in of_burst]
+    static = ran.tables.bursts[0]
+    assert (static.deliveries, static.burst_deliveries) == (len(delays), len(own))
+    assert static.publication_delay_ms == pytest.approx(fmean(delay_ms for _, delay_ms in delays))
+    assert static.burst_delay_ms == pytest.approx(fmean(own))
+
+
+def test_the_host_and_the_copies_of_a_run_are_those_of_its_study(workspace, tmp_path):
+    """On a few links, the variant that loses deliveries is told apart, and its losses are no fault."""
+    text = BURST_STUDY.replace('["static", "dynamic"]', '["tid-dynamic", "tid-dynamic-per-hop"]')
+    text = text.replace("start_ms = 500", 'start_ms = 500\nhost = ["inner"]')
+    ran = run_study(workspace, study_of(text, StudyName.BURST, tmp_path), "variants", SMALL)
+    assert [(row.host, row.algorithm) for row in ran.tables.bursts] == [
+        ("inner", "tid-dynamic"),
+        ("inner", "tid-dynamic-per-hop"),
+    ]
+    assert [row.may_miss for row in ran.tables.audits] == [False, True]
+    assert all(row.is_clean for row in ran.tables.audits)
 
 
 def test_what_was_found_is_kept_until_the_run_is_another(workspace, burst, monkeypatch):
@@ -121,7 +154,7 @@ def test_a_study_under_several_profiles_gives_tables_of_each(workspace, burst, t
     study, ran = burst
     slow = write_profile(dataclasses.replace(PAPER, name="slow", send_us=30_000.0), tmp_path)
     tables = run_variants(workspace, study, "studies", SMALL, {"assumed": "paper", "slow": str(slow)})
-    assert tables["assumed"] == dataclasses.replace(ran.tables, audits=())
+    assert tables["assumed"] == dataclasses.replace(ran.tables, bounds=(), audits=())
     for before, after in zip(ran.tables.bursts, tables["slow"].bursts, strict=True):
         assert (after.algorithm, after.deliveries) == (before.algorithm, before.deliveries)
         assert after.publication_delay_ms > 5 * before.publication_delay_ms

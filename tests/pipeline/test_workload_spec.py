@@ -4,7 +4,7 @@ from octopia.errors import OctopiaError, UsageError
 from octopia.pipeline.placement import Placement
 from octopia.pipeline.schedule import BURST, deal
 from octopia.pipeline.selectivity import sampled
-from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
+from octopia.pipeline.spec import Burst, HostKind, Meaning, WorkloadSpec
 
 SYMBOLS = [f"S{number:03}" for number in range(505)]
 
@@ -25,6 +25,7 @@ SYMBOLS = [f"S{number:03}" for number in range(505)]
         {"burst": Burst(start_ms=-1)},
         {"burst": Burst(), "subscribers": 3},
         {"burst": Burst(), "tree": "a", "clusters": 1},
+        {"burst": Burst(host=HostKind.INNER), "tree": "path:2", "clusters": 2},
         {"tree": "nonsense:3", "burst": Burst()},
     ],
 )
@@ -92,3 +93,22 @@ def test_clients_are_spread_over_all_brokers():
 @pytest.mark.parametrize(("subscriptions", "measured"), [(0, 0), (1, 1), (400, 400), (401, 201), (10_000, 400)])
 def test_at_most_four_hundred_subscriptions_are_measured(subscriptions: int, measured: int):
     assert len(sampled(subscriptions)) == measured
+
+
+@pytest.mark.parametrize("kind", [HostKind.INNER, HostKind.EDGE])
+def test_the_host_of_a_burst_is_of_the_kind_that_is_asked_for(kind):
+    found = set()
+    for seed in range(20):
+        spec = WorkloadSpec(burst=Burst(host=kind), seed=seed)
+        placement = Placement.of(spec)
+        host = spec.scot().broker(placement.publisher(BURST))
+        assert spec.scot().neighbourhood(host).is_edge == (kind is HostKind.EDGE)
+        assert all(placement.subscriber(number) != str(host) for number in range(spec.burst_subscribers))
+        found.add(host)
+    assert len(found) > 5
+
+
+def test_the_kind_of_host_changes_no_other_publisher():
+    specs = [WorkloadSpec(burst=Burst(host=kind), seed=3) for kind in HostKind]
+    assert len({tuple(Placement.of(spec).publisher(f"p{number}") for number in range(100)) for spec in specs}) == 1
+    assert len(WorkloadSpec(burst=Burst(host=HostKind.INNER)).burst_hosts) == 16

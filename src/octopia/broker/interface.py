@@ -343,6 +343,10 @@ class Broker(Protocol):
     def table_sizes(self) -> dict[str, int]:
         """Return the number of entries of each routing table."""
 
+    @property
+    def subscriptions_searched(self) -> int:
+        """The number of distinct subscriptions against which a publication is matched."""
+
     def most_issued(self) -> tuple[int, int]:
         """Return the highest number of subscriptions, and of advertisements, that one client has in force."""
 

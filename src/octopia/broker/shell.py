@@ -193,6 +193,11 @@ class BrokerShell(Generic[S]):
         """The approximate size of the publications that wait for neighbours."""
         return sum(queue.bytes_waiting for queue in self._state.queues.values())
 
+    @property
+    def subscriptions_searched(self) -> int:
+        """The number of distinct subscriptions against which a publication is matched."""
+        return self._state.subscriptions_searched
+
     def most_issued(self) -> tuple[int, int]:
         """Return the highest number of subscriptions, and of advertisements, that one client has in force."""
         clients = self._state.clients.values()

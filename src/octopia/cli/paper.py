@@ -12,13 +12,14 @@ from octopia.cli.options import AsJson, Bars
 from octopia.cli.output import print_json
 from octopia.cli.spark import Master, Remote, Ui, open_workspace, prepare_report
 from octopia.errors import JobFailed, UsageError
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import Model, Scale, StudyName
+from octopia.pipeline.spec import HostKind
 
 
 @examples(
     "octopia paper",
     "octopia paper burst --seeds 3",
-    "octopia paper burst --scale paper --seeds 3 --value 100000",
+    "octopia paper burst --scale paper --seeds 3 --value 100000 --model links",
     "octopia paper --real",
     "octopia paper --only-real --scale tiny",
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
@@ -35,6 +36,17 @@ def paper(
     value: Annotated[
         list[float] | None,
         typer.Option(help="Run one study with this value of its variable only; may be repeated.", show_default="all"),
+    ] = None,
+    model: Annotated[
+        list[Model] | None, typer.Option(help="Run under this model only; may be repeated.", show_default="all")
+    ] = None,
+    host: Annotated[
+        list[HostKind] | None,
+        typer.Option(help="Kind of broker that hosts the burst; may be repeated.", show_default="inner and edge"),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also copy the main figures here.", show_default=False),
     ] = None,
     real: Annotated[
         bool, typer.Option("--real", help="Also compare all algorithms on real brokers on this machine.")
@@ -54,6 +66,8 @@ def paper(
     """
     if value and study is None:
         raise UsageError("expected the name of a study with --value, got none: octopia paper burst --value 100000")
+    if host and study is not StudyName.BURST:
+        raise UsageError("expected --host with the burst study, got another: octopia paper burst --host inner")
     if bars is not None and not Path(bars).exists():
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
     if only_real and study is not None:
@@ -68,8 +82,8 @@ def paper(
 
         market = Market(None if bars is None else str(Path(bars).absolute()))
         names = [] if only_real else list(StudyName) if study is None else [study]
-        extent = Extent(scale, seeds, tuple(value or ()))
-        done = reproduce(work, Reproduction(names, extent, out, market, real or only_real))
+        extent = Extent(scale, seeds, tuple(value or ()), models=tuple(model or ()), hosts=tuple(host or ()))
+        done = reproduce(work, Reproduction(names, extent, out, market, real or only_real, images))
     page = done.page
     if as_json:
         print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})

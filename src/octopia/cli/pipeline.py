@@ -23,7 +23,7 @@ from octopia.cli.options import (
 from octopia.cli.output import console, print_json
 from octopia.cli.spark import Master, Remote, StorageRoot, Ui, open_workspace, require_spark
 from octopia.errors import JobFailed, UsageError
-from octopia.pipeline.spec import Burst, Meaning, WorkloadSpec
+from octopia.pipeline.spec import Burst, HostKind, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ Rates = Annotated[
 BurstSize = Annotated[int, typer.Option(help="Publications of an extra high-rate publisher; 0 is no burst.")]
 BurstRate = Annotated[float, typer.Option(help="Publications per minute of the burst.")]
 BurstShare = Annotated[float, typer.Option(help="Share of the subscriptions that match the burst.")]
+BurstHost = Annotated[HostKind, typer.Option(help="Kind of broker that hosts the publisher of the burst.")]
 BurstStart = Annotated[float, typer.Option(help="Start of the burst.")]
 
 
@@ -111,6 +112,7 @@ def workload(
     burst_per_minute: BurstRate = 100_000.0,
     burst_share: BurstShare = 0.001,
     burst_start_ms: BurstStart = 10_000.0,
+    burst_host: BurstHost = HostKind.ANY,
     seed: Seed = 0,
     as_json: AsJson = False,
     master: Master = None,
@@ -123,7 +125,9 @@ def workload(
     Publications are stock prices. Selectivity is a share of all publications or of all publishers; the command also
     measures and prints the selectivity that the subscriptions have.
     """
-    burst = Burst(burst_publications, burst_per_minute, burst_start_ms, burst_share) if burst_publications else None
+    burst = None
+    if burst_publications:
+        burst = Burst(burst_publications, burst_per_minute, burst_start_ms, burst_share, burst_host)
     spec = WorkloadSpec(
         tree,
         clusters,

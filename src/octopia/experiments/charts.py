@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 _INCHES = (6.4, 4.0)
 _PANEL_INCHES = (4.2, 3.6)
+_PANEL = (3.3, 2.7)
+_ONE_LINE = 4
+"""The most entries of a legend that always stand in one line."""
+_LEGEND_ENTRY = 1.75
+"""The width of an entry of a legend, in inches."""
 _DPI = 200
 INK = "#22303c"
 _GRID = "#d9dee3"
@@ -60,6 +65,7 @@ LOOKS: dict[str, Look] = {
     Algorithm.ADAPTIVE: Look("adaptive", "#009E73", "solid", "D", 5.5, 2),
     Algorithm.TID_STATIC: Look("TID-S", "#E69F00", _DASHED, "v", 4.5, 3),
     Algorithm.TID_DYNAMIC: Look("TID-D", "#D55E00", "solid", "s", 6.5, 2),
+    "tid-dynamic-per-hop": Look("TID-D, one copy per hop", "#CC79A7", (0, (5.0, 1.5, 1.2, 1.5)), "P", 5.0, 4),
 }
 
 
@@ -77,19 +83,42 @@ def drawing() -> Iterator[None]:
 
 def frame(across: str, up: str) -> tuple[Figure, Axes]:
     """Return a figure with empty, named axes."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     figure = _figure(_INCHES)
     axes = figure.add_subplot()
     _style(axes, across)
     axes.set_ylabel(up, color=INK)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(_number))
-    axes.yaxis.set_major_formatter(FuncFormatter(_number))
+    _count(axes)
     return figure, axes
 
 
-def panels(titles: Sequence[str], across: str) -> tuple[Figure, list[Axes]]:
+def panels(
+    across: str, up: str, columns: Sequence[str], rows: Sequence[str] = ("",)
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure with a grid of empty axes that share their scales, row by row; each column has a name."""
+    figure = _figure((max(_INCHES[0], _PANEL[0] * len(columns)), 1.2 + _PANEL[1] * len(rows)))
+    grid: list[list[Axes]] = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False).tolist()
+    for line, name in zip(grid, rows, strict=True):
+        line[0].set_ylabel(f"{name}\n{up}" if name else up, color=INK)
+        for axes in line:
+            _style(axes, "")
+            _count(axes)
+    for axes, name in zip(grid[0], columns, strict=True):
+        axes.set_title(name, fontsize=10, color=INK)
+    for axes in grid[-1]:
+        axes.set_xlabel(across, color=INK)
+    return figure, grid
+
+
+def _count(axes: Axes) -> None:
+    """Let both axes show plain numbers, and the horizontal one whole ones."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(_number))
+    axes.yaxis.set_major_formatter(FuncFormatter(_number))
+
+
+def side_by_side(titles: Sequence[str], across: str) -> tuple[Figure, list[Axes]]:
     """Return a figure with empty axes side by side, one for each title, with the same lines."""
     figure = _figure((_PANEL_INCHES[0] * max(len(titles), 1.5), _PANEL_INCHES[1]))
     found: list[Axes] = list(figure.subplots(1, len(titles), sharey=True, squeeze=False)[0])
@@ -133,13 +162,18 @@ def _number(value: float, _: int | None = None) -> str:
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
-def save(figure: Figure, axes: Axes, title: str, png: Path, svg: Path) -> None:
+def save(figure: Figure, axes: Axes | Sequence[Axes], title: str, png: Path, svg: Path) -> None:
     """Put title and legend above the axes, and write both files."""
-    # Lines come first in the legend, other marks last.
-    named = [look.label for look in LOOKS.values()]
-    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda each: each[1] not in named)
-    legend = figure.legend([each[0] for each in entries], [each[1] for each in entries], loc="outside upper left",
-                  ncols=max(len(entries), 1), frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.4,
+    # Lines come first in the legend, other marks last; panels share their entries.
+    order = [look.label for look in LOOKS.values()]
+    labelled: dict[str, Any] = {}
+    for each in axes if isinstance(axes, Sequence) else [axes]:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            labelled.setdefault(label, handle)
+    entries = sorted(labelled.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
+    widest = max(1, int(figure.get_figwidth() / _LEGEND_ENTRY)) if len(entries) > _ONE_LINE else len(entries)
+    legend = figure.legend([each[1] for each in entries], [each[0] for each in entries], loc="outside upper left",
+                  ncols=max(widest, 1), frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.4,
                   handlelength=2.2, borderpad=0.2, title=title, alignment="left",
                   title_fontproperties={"size": 12, "weight": "bold"})  # fmt: skip
     legend.get_title().set_color(INK)

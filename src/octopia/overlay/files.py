@@ -17,7 +17,7 @@ from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
 from octopia.overlay.trees import default_clusters, parse_tree
-from octopia.settings import Algorithm, PathSelection, ResourceLimits, RoutingSettings
+from octopia.settings import Algorithm, PathSelection, ResourceLimits, RoutingSettings, TidCopies
 from octopia.tomlfile import Table, read_toml
 
 _DEFAULT_LIMITS = ResourceLimits()
@@ -82,6 +82,7 @@ def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSetti
         window_ms=table.number("window_ms", defaults.window_ms, above=0),
         confirmations=table.boolean("confirmations", defaults.confirmations),
         path_selection=table.choice("path_selection", PathSelection, defaults.path_selection),
+        tid_copies=table.choice("tid_copies", TidCopies, defaults.tid_copies),
         wait_ms=table.number("wait_ms", defaults.wait_ms, above=0),
         hold_ms=table.number("hold_ms", defaults.hold_ms, minimum=0),
         probe_ms=table.number("probe_ms", defaults.probe_ms, above=0),

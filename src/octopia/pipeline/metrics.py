@@ -98,6 +98,53 @@ def publication_delay(trace: DataFrame) -> DataFrame:
     )
 
 
+def path_length(trace: DataFrame) -> DataFrame:
+    """Number of links between brokers that a delivery has crossed: the mean per run."""
+    return _of(trace, Event.DELIVER).groupBy(*_RUN).agg(_rounded(F.avg("hop")).alias("path_length_mean"))
+
+
+def promptness(trace: DataFrame, burst: str) -> DataFrame:
+    """Delays of deliveries by run, of all publications and of those of one publisher, named ``burst``, in ms.
+
+    A publication is prompt if its last delivery takes less than ``CALM_MS``. ``late_until_ms`` is the time of the last
+    delivery that took longer, null without any.
+    """
+    delay = F.col("delay_ms")
+    by_publication = (
+        _deliveries(trace)
+        .groupBy(*_RUN, "publication")
+        .agg(
+            F.count("*").alias("deliveries"),
+            F.sum(delay).alias("delay_ms_sum"),
+            F.count_if(delay < CALM_MS).alias("prompt"),
+            F.max(delay).alias("delay_ms_max"),
+            F.max(F.when(delay >= CALM_MS, F.col("time_ms"))).alias("late_until_ms"),
+        )
+    )
+    published = _of(trace, Event.RECEIVE).filter((F.col("client") == burst) & F.col("publication").isNotNull())
+    of_burst = published.select("run_id", "publication", F.lit(True).alias("of_burst")).distinct()
+    marked = by_publication.join(of_burst, on=["run_id", "publication"], how="left")
+    return marked.groupBy(*_RUN).agg(
+        *_promptness(F.lit(True), ""), *_promptness(F.coalesce(F.col("of_burst"), F.lit(False)), "burst_")
+    )
+
+
+def _promptness(counts: Column, prefix: str) -> list[Column]:
+    def total(column: str) -> Column:
+        return F.sum(F.when(counts, F.col(column)))
+
+    deliveries = total("deliveries")
+    return [
+        F.coalesce(deliveries, F.lit(0)).alias(f"{prefix}deliveries"),
+        _rounded(F.coalesce(total("delay_ms_sum") / deliveries, F.lit(0.0))).alias(f"{prefix}delay_ms_mean"),
+        F.coalesce(total("prompt") / deliveries, F.lit(0.0)).alias(f"{prefix}share_below_1s"),
+        F.coalesce(F.avg(F.when(counts, (F.col("delay_ms_max") < CALM_MS).cast("double"))), F.lit(0.0)).alias(
+            f"{prefix}publications_below_1s"
+        ),
+        F.max(F.when(counts, F.col("late_until_ms"))).alias(f"{prefix}late_until_ms"),
+    ]
+
+
 def matching_delay(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
     """Time to match a publication at a broker, in µs (Fig. 14); also ``per`` other columns, such as the link."""
     return _cost(trace, "match_us", per)
@@ -283,6 +330,7 @@ METRICS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "advertisement_delay": advertisement_delay,
     "subscription_delay": subscription_delay,
     "publication_delay": publication_delay,
+    "path_length": path_length,
     "matching_delay": matching_delay,
     "path_selection_delay": path_selection_delay,
     "messages": messages,

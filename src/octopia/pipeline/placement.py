@@ -13,6 +13,9 @@ from octopia.pipeline.randomness import chosen
 from octopia.pipeline.schedule import BURST
 from octopia.pipeline.spec import WorkloadSpec
 
+_BURST_KEY = 2**32 - 1
+"""The key of a burst's publisher in random draws, which no other publisher has."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
@@ -27,9 +30,10 @@ class Placement:
         return cls(spec, tuple(spec.scot().brokers))
 
     def publisher(self, name: str) -> str:
-        """Return the broker of a publisher."""
-        key = -1 if name == BURST else int(name[1:])
-        return str(chosen(self.spec.seed, "publisher", self.brokers, key % 2**32))
+        """Return the broker of a publisher; that of a burst may have to be of some kind."""
+        if name == BURST:
+            return str(chosen(self.spec.seed, "publisher", self.spec.burst_hosts, _BURST_KEY))
+        return str(chosen(self.spec.seed, "publisher", self.brokers, int(name[1:])))
 
     def subscriber(self, number: int) -> str:
         """Return the broker of a subscriber."""

@@ -15,8 +15,9 @@ from octopia.errors import InvalidData, UsageError
 from octopia.pipeline.randomness import drawn, shuffled
 from octopia.pipeline.schemas import ATTRIBUTES, PUBLICATIONS
 from octopia.pipeline.spec import SYMBOLS_EACH, WorkloadSpec
+from octopia.workloads.workload import BURST_PUBLISHER
 
-BURST = "burst"
+BURST = BURST_PUBLISHER
 """The name of the high-rate publisher."""
 _US_PER_MINUTE = 60_000_000
 _BUCKET_US = 1_000_000

@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 from octopia.errors import UsageError
+from octopia.ids import BrokerId
 from octopia.overlay import Scot
 from octopia.overlay.files import overlay_from_text
 from octopia.overlay.trees import default_clusters
@@ -28,9 +29,17 @@ class Meaning(enum.StrEnum):
     PUBLISHERS = "publishers"
 
 
+class HostKind(enum.StrEnum):
+    """The kind of broker that hosts the publisher of a burst: any, as the seed has it, or an inner or edge broker."""
+
+    ANY = "any"
+    INNER = "inner"
+    EDGE = "edge"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Burst:
-    """A high-rate publisher in addition to the others.
+    """A high-rate publisher in addition to the others, at a ``host`` broker of some kind.
 
     A ``share`` of the subscriptions matches its publications. They are spread over all clusters, so every cluster is a
     target, and none is at its host broker.
@@ -40,6 +49,7 @@ class Burst:
     per_minute: float = 100_000.0
     start_ms: float = 10_000.0
     share: float = 0.001
+    host: HostKind = HostKind.ANY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,6 +89,8 @@ class WorkloadSpec:
             fewest = scot.clusters
             self._check(self.subscribers >= fewest, "subscribers", f"at least {fewest} with a burst", self.subscribers)
             self._check(len(scot.brokers) > 1, "brokers", "at least 2 with a burst", len(scot.brokers))
+            self._check(bool(self.burst_hosts), "a burst's host", "a kind of broker that the overlay has",
+                        self.burst.host)  # fmt: skip
 
     @staticmethod
     def _check(holds: bool, what: str, wanted: str, got: object) -> None:
@@ -100,6 +112,14 @@ class WorkloadSpec:
         if self.burst is None:
             return 0
         return min(self.subscribers, max(self.scot().clusters, round(self.burst.share * self.subscribers)))
+
+    @property
+    def burst_hosts(self) -> tuple[BrokerId, ...]:
+        """The brokers that may host the publisher of a burst, by id."""
+        scot, kind = self.scot(), HostKind.ANY if self.burst is None else self.burst.host
+        if kind is HostKind.ANY:
+            return scot.brokers
+        return tuple(each for each in scot.brokers if scot.neighbourhood(each).is_edge == (kind is HostKind.EDGE))
 
     def symbols_each(self, symbols: int) -> int:
         """Return the number of symbols per publisher, given the number of all symbols."""

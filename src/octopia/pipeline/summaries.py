@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -51,6 +52,20 @@ class DeliverySummary:
     share_below_1s: float
     messages: Counter[str]
     """By kind."""
+    path_length_mean: float = 0.0
+    """In links between brokers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Promptness:
+    """Deliveries of some publications of a run, and the share of publications that all subscribers got in a second."""
+
+    count: int
+    delay_ms_mean: float
+    share_below_1s: float
+    publications_below_1s: float
+    late_until_ms: float | None
+    """The time of the last delivery that took a second or more, if there is one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,11 +81,14 @@ class DelayPoint:
 class BurstSummary:
     """A run with a burst; queues are those between brokers, sampled from the start of the burst on."""
 
-    deliveries: DeliverySummary
+    deliveries: Promptness
+    of_burst: Promptness
+    messages: Counter[str]
+    """By kind."""
     start_ms: float
     last_delivery_ms: float
-    queue_length_sum: int
-    """The lengths of all queues, summed over samples."""
+    queue_length_sums: Mapping[tuple[str, str], int]
+    """The length of each queue that was not always empty, by broker and peer, summed over samples."""
     shrinking_at_ms: tuple[float, ...]
     """The times of the samples in which the longest queue was getting shorter (CE < 1)."""
     delays: tuple[DelayPoint, ...]
@@ -102,20 +120,40 @@ def summarise_deliveries(workspace: Workspace, traces: Sequence[str]) -> dict[st
 def summarise_bursts(workspace: Workspace, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
     """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
     trace = read_traces(workspace.spark, workspace.storage, *traces)
-    deliveries, spans = _deliveries(trace), _spans(trace)
-    queues = _queues(trace, {run: start_ms for run, (start_ms, _) in spans.items()})
-    delays = _delays(trace, group)
+    spans, messages = _spans(trace), _messages(trace)
+    start_ms = {run: start_ms for run, (start_ms, _) in spans.items()}
+    prompt = {row.run_id: row.asDict() for row in metrics.promptness(trace, BURST).collect()}
+    lengths, shrinking, delays = _queue_lengths(trace, start_ms), _shrinking(trace, start_ms), _delays(trace, group)
     return {
-        run: BurstSummary(deliveries[run], start_ms, last_ms, *queues.get(run, (0, ())), delays[run])
-        for run, (start_ms, last_ms) in spans.items()
+        run: BurstSummary(
+            deliveries=_promptness(prompt[run], ""),
+            of_burst=_promptness(prompt[run], "burst_"),
+            messages=messages.get(run, Counter()),
+            start_ms=start_ms[run],
+            last_delivery_ms=last_ms,
+            queue_length_sums=lengths.get(run, {}),
+            shrinking_at_ms=shrinking.get(run, ()),
+            delays=delays[run],
+        )
+        for run, (_, last_ms) in spans.items()
     }
+
+
+def _promptness(row: Mapping[str, Any], prefix: str) -> Promptness:
+    names = ("deliveries", "delay_ms_mean", "share_below_1s", "publications_below_1s", "late_until_ms")
+    return Promptness(*(row[f"{prefix}{name}"] for name in names))
 
 
 def _deliveries(trace: DataFrame) -> dict[str, DeliverySummary]:
     messages = _messages(trace)
+    lengths = {row.run_id: row.path_length_mean for row in metrics.path_length(trace).collect()}
     return {
         row.run_id: DeliverySummary(
-            row.deliveries, row.delay_ms_mean, row.share_below_1000_ms, messages.get(row.run_id, Counter())
+            row.deliveries,
+            row.delay_ms_mean,
+            row.share_below_1000_ms,
+            messages.get(row.run_id, Counter()),
+            lengths[row.run_id],
         )
         for row in metrics.publication_delay(trace).collect()
     }
@@ -134,24 +172,33 @@ def _spans(trace: DataFrame) -> dict[str, tuple[float, float]]:
     return {row.run_id: (row.start_ms, row.last_ms) for row in found.collect()}
 
 
-def _queues(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, tuple[int, tuple[float, ...]]]:
-    """Return the sum of lengths, and the times at which the longest queue was getting shorter."""
+def _queue_lengths(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, dict[tuple[str, str], int]]:
+    """Return the length of each queue, summed over the samples since the burst began."""
+    started = F.create_map(*(F.lit(each) for pair in start_ms.items() for each in pair))
+    sampled = (
+        trace.where((F.col("event") == Event.WINDOW.value) & (F.col("time_ms") >= started[F.col(_RUN)]))
+        .groupBy(_RUN, "broker", "peer")
+        .agg(F.sum("queue_length").alias("length"))
+    )
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for row in sampled.collect():
+        found.setdefault(row.run_id, {})[row.broker, row.peer] = row.length
+    return found
+
+
+def _shrinking(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+    """Return the times at which the longest queue was getting shorter, since the burst began."""
     # A sample has at most one row per link, so that these are few.
     sampled = (
         trace.where(F.col("event") == Event.WINDOW.value)
         .groupBy(_RUN, "time_ms")
-        .agg(
-            F.sum("queue_length").alias("length"),
-            F.max(F.struct("queue_length", F.col("value").alias("ce"))).alias("longest"),
-        )
+        .agg(F.max(F.struct("queue_length", F.col("value").alias("ce"))).alias("longest"))
         .orderBy(_RUN, "time_ms")
     )
-    found = {}
-    for run, rows in itertools.groupby(sampled.collect(), lambda row: str(row.run_id)):
-        samples = [row for row in rows if row.time_ms >= start_ms[run]]
-        shrinking = tuple(row.time_ms for row in samples if row.longest.ce < 1)
-        found[run] = sum(row.length for row in samples), shrinking
-    return found
+    return {
+        run: tuple(row.time_ms for row in rows if row.time_ms >= start_ms[run] and row.longest.ce < 1)
+        for run, rows in itertools.groupby(sampled.collect(), lambda row: str(row.run_id))
+    }
 
 
 def _delays(trace: DataFrame, group: int) -> dict[str, tuple[DelayPoint, ...]]:

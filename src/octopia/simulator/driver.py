@@ -178,8 +178,9 @@ class Driver:
             item = item.message
         elif not hasattr(item, "size_bytes"):
             return 0.0
-        sizes = place.node.broker.table_sizes()
-        return self.profile.service_us(item, sizes["clt"] + sizes["srt"], sizes["prt"])
+        broker = place.node.broker
+        sizes = broker.table_sizes()
+        return self.profile.service_us(item, sizes["clt"] + sizes["srt"], broker.subscriptions_searched)
 
     def _served(self, service: tuple[Place, Node]) -> None:
         place, node = service

@@ -19,7 +19,7 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Publicati
 from octopia.protocol import Cause, MessageKind
 from octopia.protocol.messages import ClientReply, CutOff, Deliver, Gap, Publish, Refused
 from octopia.simulator.profiles import Profile
-from octopia.trace import Deliveries, Row, TraceSink
+from octopia.trace import DISTINCT_SUBSCRIPTIONS, Deliveries, Row, TraceSink
 
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
 
@@ -277,6 +277,7 @@ class Tracer:
             if self.level < Detail.ALL:
                 for table, size in broker.table_sizes().items():
                     self._write_total(Event.TABLE, broker, table, size, now_ms)
+                self._write_total(Event.TABLE, broker, DISTINCT_SUBSCRIPTIONS, broker.subscriptions_searched, now_ms)
             if self.level < Detail.HOPS:
                 for kind, count in broker.counters.sent.items():
                     self._write_total(Event.SEND, broker, kind.value, count, now_ms)

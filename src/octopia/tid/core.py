@@ -33,7 +33,8 @@ With static routing a publication keeps its TID, and every interested client get
 to each broker. With dynamic routing a broker may change the TID of a copy whose next link is congested, if the same
 subscription is also stored under another TID with a better last hop. That can make duplicates, which the edge broker
 drops, and in bad cases loops, which the hop limit ends. Both are counted. Nothing else is lost while links are up and
-advertisements stay. A path that no tree contains cannot be chosen.
+advertisements stay, unless brokers keep one copy per next hop (``tid_copies = "per-hop"``), as PADRES does. A path that
+no tree contains cannot be chosen.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ changes to its tree. Such a tree need not belong to the same publisher.
 
 Two subscriptions behind one congested link may take different trees, and the new tree may serve subscriptions that are
 already served. So there can be several copies, one per next hop and TID, and two of them may reach the same
-subscription.
+subscription. PADRES keeps one copy per next hop (``one_per_hop``): the tree of the first subscription behind a link.
+Other subscriptions behind that link which are not bound to this tree further on miss the publication.
 
 Like all routing, this decides and changes no table.
 """
@@ -20,6 +21,7 @@ from typing import Protocol
 import msgspec
 
 from octopia.ids import BrokerId, ClientId, Peer, SubscriptionId
+from octopia.settings import TidCopies
 from octopia.tid.messages import Tid
 from octopia.tid.tables import BoundCopy
 
@@ -58,20 +60,31 @@ def select_statically(matched: Sequence[BoundCopy], came_from: Peer) -> list[Pat
     return distinct(paths_of(matched, came_from))
 
 
-def select_dynamically(matched: Sequence[BoundCopy], came_from: Peer, at: PathView) -> list[Path]:
+def select_dynamically(
+    matched: Sequence[BoundCopy], came_from: Peer, at: PathView, copies: TidCopies = TidCopies.PER_TREE
+) -> list[Path]:
     """Keep to the tree where its links are free, and change to other trees where their links are better."""
     paths = paths_of(matched, came_from)
     held_up = [subscription for subscription, path in paths.items() if at.congested(path.next_hop)]
     if held_up:
-        copies = at.copies_of(held_up)
+        found = at.copies_of(held_up)
         for subscription in held_up:
-            paths[subscription] = _best(paths[subscription], copies[subscription], came_from, at)
-    return distinct(paths)
+            paths[subscription] = _best(paths[subscription], found[subscription], came_from, at)
+    return one_per_hop(paths) if copies is TidCopies.PER_HOP else distinct(paths)
 
 
 def distinct(paths: Mapping[SubscriptionId, Path]) -> list[Path]:
     """Return each path once, by next hop and TID: subscriptions share copies."""
     return sorted(dict.fromkeys(paths.values()))
+
+
+def one_per_hop(paths: Mapping[SubscriptionId, Path]) -> list[Path]:
+    """Return one path per next hop, that of the first subscription by id: PADRES takes whichever it meets first."""
+    first: dict[BrokerId, Path] = {}
+    for subscription in sorted(paths):
+        path = paths[subscription]
+        first.setdefault(path.next_hop, path)
+    return sorted(first.values())
 
 
 def _best(chosen: Path, copies: Sequence[BoundCopy], came_from: Peer, at: PathView) -> Path:

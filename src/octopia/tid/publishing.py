@@ -75,7 +75,7 @@ def route(state: TidState, came_from: Peer, publication: TidPublish) -> None:
     matched = state.prt.matching(publication.publication, publication.tid)
     deliver_locally(state, publication, matched)
     if state.is_dynamic and not advertisement.ordered:
-        paths = select_dynamically(matched, came_from, View(state))
+        paths = select_dynamically(matched, came_from, View(state), state.settings.routing.tid_copies)
     else:
         paths = select_statically(matched, came_from)
     if publication.hop < state.settings.hop_limit:

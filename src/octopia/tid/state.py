@@ -47,8 +47,8 @@ class TidState(CommonState):
 
     @property
     def subscriptions_searched(self) -> int:
-        """The number of entries against which a publication is matched."""
-        return len(self.prt)
+        """The number of distinct subscriptions, each of which is matched once, however many copies are bound."""
+        return self.prt.subscriptions
 
     @property
     def neighbours(self) -> list[BrokerId]:

@@ -136,6 +136,11 @@ class Prt:
     def __contains__(self, key: tuple[SubscriptionId, Tid]) -> bool:
         return key in self._copies
 
+    @property
+    def subscriptions(self) -> int:
+        """The number of distinct subscriptions, which is what a publication is matched against."""
+        return len(self._by_subscription)
+
     def add(self, copy: BoundCopy) -> None:
         """Store a copy; no other copy of the subscription may be bound to the same TID."""
         if copy.subscription not in self._by_subscription:

@@ -26,7 +26,7 @@ from octopia.broker import Detail
 from octopia.errors import InvalidFile, UsageError
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
-from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings
+from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings, TidCopies
 from octopia.simulator.profiles import find_profile
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.arrow import absolute, read_json
@@ -38,8 +38,8 @@ TRACES = "traces"
 DETAILS = {"deliveries": Detail.DELIVERIES, "hops": Detail.HOPS, "all": Detail.ALL}
 
 
-_LATER_FIELDS = ("wait_ms", "hold_ms", "probe_ms", "killed", "killed_at_ms")
-"""Fields that older runs do not have; they are the last ones."""
+_LATER_FIELDS = ("wait_ms", "hold_ms", "probe_ms", "killed", "killed_at_ms", "tid_copies")
+"""The last fields of a run, which earlier versions did not have."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +69,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     probe_ms: float = 5_000.0
     killed: str = ""
     killed_at_ms: float = 0.0
+    tid_copies: TidCopies = TidCopies.PER_TREE
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
@@ -92,9 +93,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, run_id=f"{workload}-{self.algorithm}-{self.seed}-{digest}")
 
     def fields(self) -> dict[str, Any]:
-        """Return all fields, but the later ones only if they differ from the defaults.
+        """Return all fields, but those that were added later only if they differ from the defaults.
 
-        So other runs keep the identity that they had before there were such fields.
+        So runs that do not use them keep the identity that they had before there were such fields.
         """
         defaults = dict(zip(_LATER_FIELDS, self.__struct_defaults__[-len(_LATER_FIELDS) :], strict=True))
         return {

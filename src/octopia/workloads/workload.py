@@ -17,6 +17,8 @@ from octopia.workloads.arrow import pyarrow, read_json, read_table
 
 WORKLOAD_FILE = "workload.json"
 """The file that describes a workload, beside its tables."""
+BURST_PUBLISHER = "burst"
+"""The name of the high-rate publisher of a burst."""
 ABOUT_PUBLICATIONS = ("number", "at_ms", "publisher")
 """The columns of a table of publications that are not attributes."""
 ISSUED = pyarrow.schema(
@@ -73,6 +75,11 @@ class Workload:
                 content = {name: value for name, value in row.items() if value is not None}
                 # The payload is the number, by which a subscriber identifies the publication.
                 yield Timed(number, at_ms, publisher, Publication(content, number.to_bytes(8, "big")))
+
+    def without_burst(self, first: int) -> Workload:
+        """Return the workload with the first N publications of ordinary publishers."""
+        ordinary = pyarrow.compute.not_equal(self._publications["publisher"], BURST_PUBLISHER)
+        return dataclasses.replace(self, _publications=self._publications.filter(ordinary).slice(0, first))
 
 
 @functools.lru_cache(maxsize=2)

@@ -13,17 +13,20 @@ from octopia.content import matches, parse_filter
 from octopia.errors import InvariantBroken, UsageError
 from octopia.experiments.paper import costs
 from octopia.experiments.paper.costs import Measuring, Pass, check_stops, congested, measure_costs, sample
-from octopia.experiments.paper.names import ALGORITHMS
+from octopia.experiments.paper.loads import measure_loads
+from octopia.experiments.paper.names import Contender
 from octopia.experiments.paper.replay import Stop, replay
 from octopia.experiments.paper.visits import Played, play_for_visits
 from octopia.ids import BrokerId
 from octopia.overlay.files import overlay_from_text
+from octopia.pipeline.spec import WorkloadSpec
 from octopia.settings import Algorithm
 from octopia.tid.core import TidBroker
 from octopia.workloads.workload import Issued, Workload
 
 TREE, CLUSTERS = "path:3", 4
 BOTH = (Algorithm.STATIC, Algorithm.TID_STATIC)
+PLAYED = (*BOTH, Algorithm.ADAPTIVE)
 QUICK = Measuring(publications=12, visits=60, rounds=3)
 
 
@@ -74,21 +77,21 @@ def congestion(played: Played) -> set[bool]:
 
 
 def test_all_algorithms_are_measured(workload: Workload):
-    rows = measure_costs(workload, ALGORITHMS, QUICK)
-    assert [row.algorithm for row in rows] == ["static", "dynamic", "tid-static", "tid-dynamic"]
+    rows = measure_costs(workload, list(Contender)[:5], QUICK)
+    assert [row.algorithm for row in rows] == ["static", "dynamic", "adaptive", "tid-static", "tid-dynamic"]
     assert {(row.subscribers, row.publications) for row in rows} == {(40, 12)}
     assert all(min(row.match_us, row.select_us, row.select_congested_us) > 0 for row in rows)
-    static, dynamic, tid_static, tid_dynamic = (row.visits_each for row in rows)
-    assert static == dynamic == len(play(workload, Algorithm.STATIC).visits) / 12
+    static, dynamic, adaptive, tid_static, tid_dynamic = (row.visits_each for row in rows)
+    assert static == dynamic == adaptive == len(play(workload, Algorithm.STATIC).visits) / 12
     assert tid_static == tid_dynamic == len(play(workload, Algorithm.TID_STATIC).visits) / 12
 
 
 def test_one_algorithm_can_be_measured_alone(workload: Workload):
-    [row] = measure_costs(workload, [Algorithm.TID_DYNAMIC], QUICK)
+    [row] = measure_costs(workload, [Contender.TID_DYNAMIC], QUICK)
     assert row.algorithm == "tid-dynamic"
 
 
-@pytest.mark.parametrize("algorithm", BOTH)
+@pytest.mark.parametrize("algorithm", PLAYED)
 def test_visits_are_paths_from_host_brokers_to_subscribers(workload: Workload, algorithm: Algorithm):
     played = play(workload, algorithm)
     hosts = [visit for visit in played.visits if visit.is_at_host]
@@ -105,7 +108,7 @@ def test_visits_are_paths_from_host_brokers_to_subscribers(workload: Workload, a
     assert delivered == wanted > 12
 
 
-@pytest.mark.parametrize("algorithm", BOTH)
+@pytest.mark.parametrize("algorithm", PLAYED)
 def test_a_sound_replay_passes_its_check(workload: Workload, algorithm: Algorithm):
     played = play(workload, algorithm)
     check_stops(played, replay(played, played.visits))
@@ -120,7 +123,7 @@ def without_a_subscription(broker: object) -> None:
         broker.state.prt.remove_from(copy.subscription, copy.last_hop)
 
 
-@pytest.mark.parametrize("algorithm", BOTH)
+@pytest.mark.parametrize("algorithm", PLAYED)
 def test_a_table_that_lacks_subscriptions_is_found_out(workload: Workload, algorithm: Algorithm):
     played = play(workload, algorithm)
     visit = next(visit for visit in played.visits if visit.delivered and not visit.is_at_host)
@@ -179,6 +182,28 @@ def test_congestion_is_forced_and_released(workload: Workload, algorithm: Algori
     assert congestion(played) == {False, True}
 
 
+def test_ordinary_loads_count_copies_on_links(workload: Workload):
+    spec = WorkloadSpec(tree=TREE, clusters=CLUSTERS, publishers=3, per_minute_min=60.0, per_minute_max=60.0)
+    rows = list(measure_loads(workload, spec, publications=12))
+    assert [(row.model, row.system) for row in rows] == [
+        ("links", "OctopiA"),
+        ("links", "TID"),
+        ("race-trees", "TID"),
+    ]
+    # Three publishers send one publication a second each, and a link carries a publication at most once.
+    assert all(0 < row.alink_per_s_max <= 3 and 0 < row.ilink_per_s_max <= 3 for row in rows)
+    octopia = play(workload, Algorithm.STATIC)
+    ilinks = [link.region == visit.broker.region for visit in octopia.visits for link in visit.sent_to]
+    assert rows[0].ilink_share == sum(ilinks) / len(ilinks)
+
+
+def test_a_burst_is_no_ordinary_traffic(workload: Workload):
+    names = ["burst" if number % 2 else "p0" for number in range(20)]
+    table = workload._publications.drop_columns("publisher").append_column("publisher", pyarrow.array(names))
+    mixed = dataclasses.replace(workload, _publications=table)
+    assert [each.publisher for each in mixed.without_burst(7).timed()] == ["p0"] * 7
+
+
 def test_the_seed_decides_the_sample(workload: Workload):
     visits = play(workload, Algorithm.STATIC).visits
     drawn = sample(visits, Measuring(visits=10, seed=1))
@@ -212,14 +237,14 @@ def test_a_pass_that_takes_too_long_ends_early(monkeypatch: pytest.MonkeyPatch):
 def test_the_garbage_collector_runs_again_afterwards(workload: Workload, monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(costs, "_seconds", lambda steps: float(seen.append(gc.isenabled()) is None))
-    measure_costs(workload, [Algorithm.STATIC], QUICK)
+    measure_costs(workload, [Contender.STATIC], QUICK)
     assert set(seen) == {False}
     assert gc.isenabled()
 
 
 def test_a_workload_without_publications_is_refused():
     with pytest.raises(UsageError, match="expected publications that brokers accept in workload small, got none"):
-        measure_costs(make_workload(publications=0), [Algorithm.STATIC], QUICK)
+        measure_costs(make_workload(publications=0), [Contender.STATIC], QUICK)
 
 
 @pytest.mark.parametrize("field", ["publications", "visits", "rounds"])

@@ -2,42 +2,51 @@ import re
 import sys
 from pathlib import Path
 
+import paper_rows as make
 import pytest
+from paper_rows import DYNAMIC, OCTOPIA, STATIC, TID
 
 from octopia.errors import MissingDependency, UsageError
-from octopia.experiments.paper.figures import draw_all
-from octopia.experiments.paper.names import ALGORITHMS, System
-from octopia.experiments.paper.rows import (
-    BurstRow,
-    CostRow,
-    DeliveryRow,
-    PublisherRow,
-    SequenceRow,
-    SubscriberRow,
-    Tables,
-)
+from octopia.experiments.paper.figures import MAIN, copy_main, draw_all
+from octopia.experiments.paper.names import Contender, Model
+from octopia.experiments.paper.rows import CostRow, Tables
+from octopia.pipeline.spec import HostKind
 
-OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
+FIVE = tuple(Contender)[:5]
 
 pytest.importorskip("matplotlib")
 
 PUBLISHERS = tuple(
-    PublisherRow(count, system, seed, count, each_ms * seed, float(count), count * messages, 0, 0.0)
+    make.publishers(
+        count,
+        system,
+        seed=seed,
+        model=model,
+        advertisement_delay_ms=each_ms * seed,
+        table_size_mean=float(count),
+        advertisement_messages=count * messages,
+    )
+    for model in (Model.LINKS, Model.RACE_TREES)
     for count in (100, 500)
     for system, each_ms, messages in ((OCTOPIA, 1.0, 3), (TID, 3.0, 217))
     for seed in (1, 2)
 )
-SUBSCRIBERS = tuple(SubscriberRow(1_000, system, 1, 1_000, 2.0, 10.0, 100, 0) for system in (OCTOPIA, TID))
-DELIVERY = tuple(DeliveryRow(1_000, algorithm, 1, 100, 100, 1.0, 1_000) for algorithm in ALGORITHMS)
-COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in ALGORITHMS)
+SUBSCRIBERS = tuple(make.subscribers(1_000, system) for system in (OCTOPIA, TID))
+DELIVERY = tuple(make.delivery(1_000, algorithm) for algorithm in FIVE)
+COSTS = tuple(CostRow(1_000, algorithm, 10, 5.0, 1.0, 100.0, 20.0) for algorithm in FIVE)
 SEQUENCES = tuple(
-    SequenceRow(rate, algorithm, seed, number, 100.0 * number * seed, 1_000.0 * number)
+    make.sequence(algorithm, number, 100.0 * number * seed, 1_000.0 * number, rate_per_minute=rate, seed=seed)
     for rate in (40_000, 100_000, 5_000)
     for algorithm in (STATIC, DYNAMIC)
     for seed in (1, 2, 3)
     for number in range(3)
 )
+BURSTS = tuple(
+    make.burst(algorithm, 1.0, 1000.0 * number, host=host)
+    for host in (HostKind.INNER, HostKind.EDGE)
+    for number, algorithm in enumerate(Contender)
+)
+BOUNDS = tuple(make.bound(2_000.0, 500.0, host=host) for host in (HostKind.INNER, HostKind.EDGE))
 
 
 def texts(path: Path) -> list[str]:
@@ -46,10 +55,12 @@ def texts(path: Path) -> list[str]:
 
 
 def test_every_figure_of_the_paper_is_drawn(tmp_path: Path):
-    drawn = draw_all(Tables(PUBLISHERS, SUBSCRIBERS, DELIVERY, COSTS, sequences=SEQUENCES), tmp_path / "new")
+    tables = Tables(PUBLISHERS, SUBSCRIBERS, DELIVERY, COSTS, BURSTS, SEQUENCES, BOUNDS)
+    drawn = draw_all(tables, tmp_path / "new")
     numbers = [*range(7, 18), 20]
-    assert [figure.title.partition(":")[0] for figure in drawn[:-1]] == [f"Fig. {number}" for number in numbers]
-    assert drawn[-1].title == "Figs. 17-20: A burst of 5K per minute"
+    assert [figure.title.partition(":")[0] for figure in drawn[:-2]] == [f"Fig. {number}" for number in numbers]
+    assert drawn[-2].title == "Figs. 17-20: A burst of 5K per minute"
+    assert drawn[-1].title == "Time to overcome a burst of 100K per minute"
     assert [figure.name for figure in drawn if figure.by_clock] == [
         "fig14-matching-delay",
         "fig16-path-selection-delay",
@@ -58,10 +69,12 @@ def test_every_figure_of_the_paper_is_drawn(tmp_path: Path):
         assert figure.png.read_bytes().startswith(b"\x89PNG")
         assert figure.title in texts(figure.svg)
         assert figure.note.endswith(".")
+    copy_main(drawn, tmp_path / "images")
+    assert sorted(each.name for each in (tmp_path / "images").iterdir()) == [f"evaluation-{name}.png" for name in MAIN]
 
 
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
-    tables = Tables(publishers=PUBLISHERS[:4], costs=COSTS, sequences=SEQUENCES[:18])
+    tables = Tables(publishers=PUBLISHERS, costs=COSTS, bursts=BURSTS, sequences=SEQUENCES, bounds=BOUNDS)
     first, second = draw_all(tables, tmp_path / "a"), draw_all(tables, tmp_path / "b")
     assert [each.png.read_bytes() for each in first] == [each.png.read_bytes() for each in second]
     assert [each.svg.read_bytes() for each in first] == [each.svg.read_bytes() for each in second]
@@ -70,9 +83,6 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
 
 def test_what_was_not_run_is_not_drawn(tmp_path: Path):
     assert draw_all(Tables(), tmp_path) == []
-    # Runs without their sequences have nothing to draw.
-    run = BurstRow(100_000, STATIC, 1, 1, 1, 1.0, 1.0, None, 1.0, 1, 0.0, 1.0)
-    assert draw_all(Tables(bursts=(run,)), tmp_path) == []
     assert [each.name for each in draw_all(Tables(subscribers=SUBSCRIBERS), tmp_path)] == [
         "fig10-subscription-delay",
         "fig11-prt-size",
@@ -84,10 +94,23 @@ def test_what_was_not_run_is_not_drawn(tmp_path: Path):
 def test_axes_have_units_and_lines_have_names(tmp_path: Path):
     [delay, *_] = draw_all(Tables(publishers=PUBLISHERS), tmp_path)
     assert {"delay (ms)", "publishers", OCTOPIA, TID, "100", "500"} <= set(texts(delay.svg))
-    [*_, burst] = draw_all(Tables(sequences=SEQUENCES[:18]), tmp_path)
+    [burst, _] = draw_all(Tables(bursts=BURSTS, sequences=SEQUENCES[18:36], bounds=BOUNDS), tmp_path)
     shown = texts(burst.svg)
-    assert {"time since the burst began (s)", "maximum delay (s)"} <= set(shown)
+    assert {"time since the burst began (s)", "maximum delay (s)", "links", "inner host"} <= set(shown)
+    assert (shown.count("bound, static paths"), shown.count("bound, any paths")) == (1, 1)
     assert (shown.count("SPR, static"), shown.count("IDR, dynamic"), shown.count("TID-S")) == (1, 1, 0)
+
+
+def test_there_is_a_panel_per_model_that_differs(tmp_path: Path):
+    [delay, *_] = draw_all(Tables(publishers=PUBLISHERS), tmp_path)
+    assert (texts(delay.svg).count("links"), texts(delay.svg).count("race-trees")) == (1, 1)
+    assert "broker-sender" not in texts(delay.svg)
+
+
+def test_recovery_has_bars_for_all_and_both_bounds(tmp_path: Path):
+    [recovery] = draw_all(Tables(bursts=BURSTS, bounds=BOUNDS), tmp_path)
+    shown = texts(recovery.svg)
+    assert {"adaptive", "TID-D, one copy per hop", "bound, any paths", "inner host", "edge host"} <= set(shown)
 
 
 def test_a_logarithmic_axis_says_so(tmp_path: Path):
@@ -99,7 +122,7 @@ def test_a_logarithmic_axis_says_so(tmp_path: Path):
 
 
 def test_a_table_of_zeros_is_drawn(tmp_path: Path):
-    zeros = (PublisherRow(100, TID, 1, 100, 0.0, 0.0, 0, 0, 0.0),)
+    zeros = (make.publishers(100, TID, advertisement_delay_ms=0.0, table_size_mean=0.0, advertisement_messages=0),)
     assert len(draw_all(Tables(publishers=zeros), tmp_path)) == 3
 
 

@@ -4,45 +4,47 @@ import dataclasses
 from pathlib import Path
 
 import msgspec
+import paper_rows as make
 import pytest
+from paper_rows import DYNAMIC, OCTOPIA, STATIC, TID, TID_DYNAMIC, TID_DYNAMIC_PER_HOP
 from socket_rows import socket_row
 
 from octopia.errors import InvalidData
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.csv_tables import read_csv, read_tables, write_csv, write_tables
-from octopia.experiments.paper.names import ALGORITHMS, System
+from octopia.experiments.paper.names import Contender, Model, System
 from octopia.experiments.paper.rows import (
     TABLES,
     BurstRow,
     CostRow,
-    DeliveryRow,
-    PublisherRow,
+    DecisiveRow,
+    LoadRow,
     SensitivityRow,
-    SequenceRow,
-    SubscriberRow,
     Tables,
     key_of,
     side_of,
     tables_of,
 )
 from octopia.experiments.sockets.rows import CpuSupply
-
-OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
+from octopia.pipeline.spec import HostKind
+from octopia.settings import Algorithm, TidCopies
 
 SOCKETS = socket_row()
 FULL = Tables(
-    (PublisherRow(100, TID, 1, 100, 2.5, 100.0, 21_700, 7_300, 0.746544),),
-    (SubscriberRow(1_000, OCTOPIA, 1, 1_000, 3.25, 250.5, 15_000, 14_000),),
-    (DeliveryRow(1_000, STATIC, 1, 10_000, 20_000, 1.5, 4_000),),
+    (make.publishers(100, TID, advertisement_delay_ms=2.5, duplicate_share=0.746544),),
+    (make.subscribers(1_000, OCTOPIA, subscription_delay_ms=3.25, prt_size_mean=250.5),),
+    (make.delivery(1_000, STATIC, publication_delay_ms=1.5),),
     (CostRow(1_000, TID_DYNAMIC, 500, 12.5, 3.0, 80.0, 20.5),),
     (
-        BurstRow(100_000, DYNAMIC, 1, 150_000, 40_000_000, 900.0, 0.51, 180_000.0, 12.5, 5_000_000, 90_000.0, 61.5),
-        BurstRow(100_000, STATIC, 1, 150_000, 40_000_000, 950.0, 0.48, None, 20.0, 5_000_000, None, 60.0),
+        make.burst(DYNAMIC, 900.0, 180_000.0),
+        make.burst(STATIC, 950.0, None, shrinking_ms=None, model=Model.BROKER_SENDER, host=HostKind.INNER),
     ),
-    (SequenceRow(100_000, DYNAMIC, 1, 0, 12.5, 100.0),),
+    (make.sequence(DYNAMIC, 0, 12.5, 100.0),),
+    (make.bound(304_000.0, 43_300.0),),
+    (LoadRow(Model.LINKS, TID, 0, 1_000, 140.0, 120.5, 0.25),),
     (SOCKETS,),
     (SensitivityRow("link_delay_ms", "0.3", "delay, of TID", '"more"'),),
+    (DecisiveRow("one per link", "races", HostKind.EDGE, "delay", "3% less"),),
     (AuditRow("burst-1", 40_000_000, 0, 0, 0),),
 )
 
@@ -72,7 +74,9 @@ def test_tables_survive_json():
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path):
     first = written(FULL, tmp_path / "a")
     assert first == written(FULL, tmp_path / "b")
-    assert first[4].splitlines()[2] == (b"100000,static,1,150000,40000000,950.0,0.48,,20.0,5000000,,60.0")
+    assert first[4].splitlines()[2] == (
+        b"100000,broker-sender,inner,static,1,150000,10,950.0,0.8,0.48,5,950.0,0.1,0.05,,0.0,1.0,10.0,10000,,1.0"
+    )
 
 
 def test_floats_are_rounded_to_six_places(tmp_path: Path):
@@ -109,7 +113,9 @@ def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str, expecte
 def test_rows_are_compared_by_side_and_key():
     rows = [*FULL.publishers, *FULL.subscribers, *FULL.delivery, *FULL.costs, *FULL.bursts[:1], *FULL.sequences]
     assert [side_of(row) for row in rows] == [TID, OCTOPIA, STATIC, TID_DYNAMIC, DYNAMIC, DYNAMIC]
-    assert [key_of(row) for row in rows] == [(100, 1), (1_000, 1), (1_000, 1), (1_000,), (100_000, 1), (100_000, 1)]
+    assert [key_of(row) for row in rows] == [
+        (100, 1, ""), (1_000, 1, ""), (1_000, 1, ""), (1_000, 0, ""), (100_000, 1, "edge"), (100_000, 1, "edge"),
+    ]  # fmt: skip
 
 
 def test_dynamic_routing_selects_paths_when_links_are_congested():
@@ -118,7 +124,7 @@ def test_dynamic_routing_selects_paths_when_links_are_congested():
 
 
 def burst(rate: int, seed: int, delay_ms: float = 1.0) -> BurstRow:
-    return BurstRow(rate, STATIC, seed, 150, 10, delay_ms, 0.5, 1.0, 1.0, 10, 1.0, 1.0)
+    return make.burst(STATIC, delay_ms, 1.0, rate_per_minute=rate, seed=seed)
 
 
 def test_rows_find_their_tables():
@@ -127,11 +133,28 @@ def test_rows_find_their_tables():
 
 def test_a_value_that_is_run_again_replaces_its_rows():
     rows = (burst(100, 0), burst(100, 1), burst(200, 0))
-    before = Tables(bursts=rows, sequences=(SequenceRow(100, STATIC, 0, 0, 1.0, 1.0),))
+    before = Tables(bursts=rows, sequences=(make.sequence(STATIC, 0, 1.0, 1.0, rate_per_minute=100),))
     now = (burst(100, 0, 9.0), burst(300, 0))
     after = before.updated(now)
     assert after.bursts == (burst(200, 0), *now)
     assert after.sequences == before.sequences
+
+
+def test_another_model_or_host_replaces_nothing():
+    edge, inner = burst(100, 0), dataclasses.replace(burst(100, 0), host=HostKind.INNER)
+    shared = dataclasses.replace(edge, model=Model.BROKER_SENDER)
+    assert Tables(bursts=(edge,)).updated([inner, shared]).bursts == (edge, inner, shared)
+    assert Tables(bursts=(edge, inner, shared)).hosts == (HostKind.INNER, HostKind.EDGE)
+    assert Tables(bursts=(edge, inner, shared)).models == (Model.LINKS, Model.BROKER_SENDER)
+    assert Tables(bursts=(edge, inner, shared)).under(Model.LINKS, HostKind.INNER).bursts == (inner,)
+
+
+def test_contenders_are_algorithms_or_variants_of_one():
+    assert [each.algorithm for each in Contender] == [*Algorithm, Algorithm.TID_DYNAMIC]
+    assert Contender.of(Algorithm.TID_DYNAMIC, TidCopies.PER_HOP) is TID_DYNAMIC_PER_HOP
+    assert all(Contender.of(each.algorithm, each.tid_copies) is each for each in Contender)
+    assert [each for each in Contender if each.may_miss] == [TID_DYNAMIC_PER_HOP]
+    assert [System.of(each) for each in Algorithm] == ["OctopiA", "OctopiA", "adaptive", "TID", "TID"]
 
 
 def test_rows_without_a_size_are_replaced_by_quantity_study_and_run():
@@ -140,7 +163,7 @@ def test_rows_without_a_size_are_replaced_by_quantity_study_and_run():
     changed = dataclasses.replace(sensitivity, result="2% more")
     assert Tables(sensitivity=(sensitivity, other)).updated([changed]).sensitivity == (other, changed)
     larger = dataclasses.replace(SOCKETS, brokers=56)
-    again = dataclasses.replace(SOCKETS, algorithm=DYNAMIC)
+    again = dataclasses.replace(SOCKETS, algorithm=Algorithm.DYNAMIC)
     assert Tables(sockets=(SOCKETS, larger)).updated([again]).sockets == (larger, again)
     faulty, clean = AuditRow("one", 5, 1, 0, 0), AuditRow("two", 5, 0, 0, 0)
     mended = dataclasses.replace(faulty, missing=0)
@@ -154,3 +177,10 @@ def test_an_audit_knows_what_was_owed():
     assert faulty.owed == 1_005
     assert AuditRow("one", 1_000, 5, 0, 0).owed == 1_005
     assert faulty.faults == "3 missing, 2 unwanted, 1 duplicate"
+
+
+def test_losses_of_a_variant_that_is_known_to_lose_are_no_fault():
+    lossy = AuditRow("one", 990, 10, 0, 0, may_miss=True)
+    assert (lossy.is_clean, lossy.missing_share) == (True, 0.01)
+    assert not dataclasses.replace(lossy, duplicate=1).is_clean
+    assert not dataclasses.replace(lossy, may_miss=False).is_clean

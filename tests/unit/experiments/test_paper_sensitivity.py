@@ -2,10 +2,9 @@
 
 import pytest
 
-from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.sensitivity import QUANTITIES, VARIATIONS, without_repetition
-from octopia.experiments.paper.studies import Extent, load_study
-from octopia.simulator.profiles import PAPER, find_profile, write_profile
+from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.sensitivity import QUANTITIES, SENDERS, VARIATIONS, _decisive_profiles, small_study
+from octopia.simulator.profiles import PAPER, PAPER_BROKER_SENDER_RACE_TREES, find_profile, write_profile
 
 
 def test_every_study_has_results_and_variations_to_try():
@@ -29,7 +28,17 @@ def test_a_variation_changes_what_it_says_and_nothing_else(variation, tmp_path):
 
 
 def test_dynamic_routing_on_static_paths_is_not_run_again():
-    runs = {name: without_repetition(load_study(name, Extent(Scale.TINY))).points[0].runs for name in StudyName}
+    runs = {name: small_study(name).points[0].runs for name in StudyName}
     assert [run.algorithm for run in runs[StudyName.DELIVERY]] == ["static", "tid-static"]
     assert [run.algorithm for run in runs[StudyName.BURST]] == ["static", "dynamic", "tid-static", "tid-dynamic"]
     assert [run.algorithm for run in runs[StudyName.PUBLISHERS]] == ["dynamic", "tid-static"]
+    assert [point.host for point in small_study(StudyName.BURST).points] == ["edge"]
+
+
+def test_decisive_assumptions_are_combined(tmp_path):
+    written = _decisive_profiles(tmp_path)
+    assert list(written) == [(sender, trees) for sender in SENDERS for trees in ("shortest paths", "races")]
+    both = find_profile(str(written["one per broker", "races"]))
+    named = ("name", "description")
+    expected = {key: value for key, value in PAPER_BROKER_SENDER_RACE_TREES.assumptions().items() if key not in named}
+    assert {key: value for key, value in both.assumptions().items() if key not in named} == expected

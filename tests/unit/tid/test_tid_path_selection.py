@@ -12,6 +12,7 @@ from tid_support import sub_id, tid
 from octopia.content import parse_filter
 from octopia.ids import BrokerId, ClientId, SubscriptionId
 from octopia.matching import ScanSubscriptions
+from octopia.settings import TidCopies
 from octopia.tid.path_selection import Path, PathView, select_dynamically, select_statically
 from octopia.tid.tables import BoundCopy, Prt
 from support import at
@@ -63,6 +64,25 @@ class TestStatic:
     def test_local_subscriptions_need_no_path(self):
         local = BoundCopy(sub_id("z.0"), tid("p.0"), ANYTHING, ClientId("S"))
         assert select_statically([local], CLIENT) == []
+
+
+class TestOneCopyPerHop:
+    """Two subscriptions of the tree 0 behind a congested link, which trees 1 and 2 reach over the same other link."""
+
+    COPIES = (copy(0, 0, "a.0"), copy(1, 0, "a.0"), copy(0, 2, "b.0"), copy(1, 1, "b.0"))
+    MATCHED = (COPIES[1], COPIES[0])
+
+    def test_one_copy_per_tree_by_default(self):
+        found = select_dynamically(self.MATCHED, CLIENT, View(self.COPIES, full=("a.0",)))
+        assert found == [path("b.0", 1), path("b.0", 2)]
+
+    def test_the_first_subscription_decides_the_tree_of_the_only_copy(self):
+        found = select_dynamically(self.MATCHED, CLIENT, View(self.COPIES, full=("a.0",)), TidCopies.PER_HOP)
+        assert found == [path("b.0", 2)]
+
+    def test_nothing_differs_while_links_are_free(self):
+        found = select_dynamically(self.MATCHED, CLIENT, View(self.COPIES), TidCopies.PER_HOP)
+        assert found == [path("a.0", 0)]
 
 
 class TestDynamic:

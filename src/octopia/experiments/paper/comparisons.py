@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from octopia.experiments.paper.columns import BURST_DELAY_MS, BURST_STABLE_MS, Column
 from octopia.experiments.paper.measurements import CALM_MS
+from octopia.experiments.paper.names import Contender
 from octopia.experiments.paper.rows import BurstRow, RunRow, SequenceRow, Side, Tables, key_of, side_of
-from octopia.settings import Algorithm
 
 SAME_DELAY = 0.01
 """Two runs perform the same if their mean delays differ by less than this share of the larger."""
@@ -55,14 +55,14 @@ Sides = tuple[Side, ...]
 class Pair:
     """Both sides of a comparison in runs of the same key; none where a side has no number."""
 
-    key: tuple[int, ...]
+    key: tuple[int, int, str]
     subject: float | None
     base: float | None
 
 
 def pairs_of(tables: Tables, column: Column[C], subjects: Sides, bases: Sides) -> tuple[list[Pair], int]:
     """Return the pairs in the order of their keys, and the number of keys that lacked a side."""
-    cells: dict[tuple[int, ...], dict[Side, float | None]] = {}
+    cells: dict[tuple[int, int, str], dict[Side, float | None]] = {}
     for row in tables.of(column.row_type):
         if side_of(row) in (*subjects, *bases):
             cells.setdefault(key_of(row), {})[side_of(row)] = column.value(row)
@@ -101,11 +101,11 @@ def shrinking(column: Column[C], larger: Sides, smaller: Sides) -> Comparison:
     return Comparison(column.row_type, compute)
 
 
-def seconds_before(earlier: Sides, later: Sides) -> Comparison:
+def seconds_before(earlier: Sides, later: Sides, column: Column[BurstRow] = BURST_STABLE_MS) -> Comparison:
     """Compare the moments at which two sides are stable, in seconds; infinite where the later side never is."""
 
     def compute(tables: Tables) -> Ours | None:
-        pairs, alone = pairs_of(tables, BURST_STABLE_MS, earlier, later)
+        pairs, alone = pairs_of(tables, column, earlier, later)
         if not pairs:
             return None
         both = [pair.base - pair.subject for pair in pairs if pair.subject is not None and pair.base is not None]
@@ -126,11 +126,11 @@ def seconds_before(earlier: Sides, later: Sides) -> Comparison:
     return Comparison(BurstRow, compute)
 
 
-def same_maximum_s(one: Algorithm, other: Algorithm) -> Comparison:
+def same_maximum_s(one: Contender, other: Contender) -> Comparison:
     """Measure how long the maximum delays of two algorithms stay the same, in seconds."""
 
     def compute(tables: Tables) -> Ours | None:
-        curves: dict[tuple[int, ...], dict[Side, dict[int, SequenceRow]]] = {}
+        curves: dict[tuple[int, int, str], dict[Side, dict[int, SequenceRow]]] = {}
         for row in tables.sequences:
             curves.setdefault(key_of(row), {}).setdefault(row.algorithm, {})[row.sequence] = row
         both = [sides for _, sides in sorted(curves.items()) if one in sides and other in sides]
@@ -143,7 +143,7 @@ def same_maximum_s(one: Algorithm, other: Algorithm) -> Comparison:
     return Comparison(SequenceRow, compute)
 
 
-def shrinking_s(algorithm: Algorithm) -> Comparison:
+def shrinking_s(algorithm: Contender) -> Comparison:
     """Measure how long the longest queue was getting shorter before delays were normal, in seconds."""
 
     def compute(tables: Tables) -> Ours | None:
@@ -159,7 +159,7 @@ def shrinking_s(algorithm: Algorithm) -> Comparison:
     return Comparison(BurstRow, compute)
 
 
-def share_of_runs(wins: Callable[[float, float], bool], one: Algorithm, other: Algorithm) -> Comparison:
+def share_of_runs(wins: Callable[[float, float], bool], one: Contender, other: Contender) -> Comparison:
     """Measure the share of burst runs in which ``wins`` holds for the mean delays of two algorithms."""
 
     def compute(tables: Tables) -> Ours | None:

@@ -1,8 +1,8 @@
 """The costs of matching a publication and choosing its links, measured on the real code (Figs. 14 and 16).
 
-A workload is played in virtual time, once per system: static and dynamic routing keep the same tables. Visits of
-publications at brokers are then replayed against those tables and timed. Before that, every visit is checked against
-the run, which also warms up caches.
+A workload is played in virtual time, once per system: static and dynamic routing keep the same tables, while adaptive
+routing keeps more. Visits of publications at brokers are then replayed against those tables and timed. Before that,
+every visit is checked against the run, which also warms up caches.
 
 All algorithms take turns in one process, some visits at a time, so that other load on the machine affects them alike.
 Their order is drawn for each turn, because a search through a large table leaves cold caches behind. The result is the
@@ -22,6 +22,7 @@ from statistics import median
 from octopia.broker import Verdict
 from octopia.errors import UsageError
 from octopia.experiments.gc_pause import gc_paused
+from octopia.experiments.paper.names import Contender, System
 from octopia.experiments.paper.replay import Step, Stop, replay
 from octopia.experiments.paper.rows import CostRow
 from octopia.experiments.paper.visits import Played, Visit, play_for_visits
@@ -58,10 +59,10 @@ class Costs:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Contender:
+class Measured:
     """An algorithm with its steps at all stops."""
 
-    algorithm: Algorithm
+    contender: Contender
     played: Played
     idle: Sequence[Step]
     match: Sequence[Step]
@@ -95,21 +96,21 @@ class Pass:
 
 
 def measure_costs(
-    workload: Workload, algorithms: Sequence[Algorithm], measuring: Measuring | None = None
+    workload: Workload, contenders: Sequence[Contender], measuring: Measuring | None = None
 ) -> list[CostRow]:
     """Measure algorithms side by side; raise InvariantBroken if a replay differs from the run."""
     measuring = measuring or Measuring()
     systems = {}
-    for is_tid in sorted({each.is_tid for each in algorithms}):
-        played = play_for_visits(workload, _static(is_tid), measuring.publications, measuring.seed)
+    for system in dict.fromkeys(System.of(each.algorithm) for each in contenders):
+        played = play_for_visits(workload, _PLAYED[system], measuring.publications, measuring.seed)
         stops = replay(played, sample(played.visits, measuring))
         check_stops(played, stops)
-        systems[is_tid] = played, stops
-    contenders = [_contender(algorithm, *systems[algorithm.is_tid]) for algorithm in algorithms]
+        systems[system] = played, stops
+    measured = [_measured(each, *systems[System.of(each.algorithm)]) for each in contenders]
     draw = random.Random(measuring.seed)
     with gc_paused():
-        rounds = [_round(contenders, draw) for _ in range(measuring.rounds)]
-    return [_row(workload, each, costs) for each, costs in zip(contenders, zip(*rounds, strict=True), strict=True)]
+        rounds = [_round(measured, draw) for _ in range(measuring.rounds)]
+    return [_row(workload, each, costs) for each, costs in zip(measured, zip(*rounds, strict=True), strict=True)]
 
 
 def sample(visits: Sequence[Visit], measuring: Measuring) -> list[Visit]:
@@ -138,14 +139,18 @@ def congested(*worlds: Played) -> Iterator[None]:
             played.force_links(Verdict.AUTO)
 
 
-def _static(is_tid: bool) -> Algorithm:
-    return Algorithm.TID_STATIC if is_tid else Algorithm.STATIC
+_PLAYED = {
+    System.OCTOPIA: Algorithm.STATIC,
+    System.ADAPTIVE: Algorithm.ADAPTIVE,
+    System.TID: Algorithm.TID_STATIC,
+}
+"""The algorithm with which a system's tables are filled."""
 
 
-def _contender(algorithm: Algorithm, played: Played, stops: Sequence[Stop]) -> Contender:
-    is_static = algorithm is _static(algorithm.is_tid)
-    return Contender(
-        algorithm,
+def _measured(contender: Contender, played: Played, stops: Sequence[Stop]) -> Measured:
+    is_static = not contender.algorithm.is_dynamic
+    return Measured(
+        contender,
         played,
         idle=[stop.do_nothing for stop in stops],
         match=[stop.match for stop in stops],
@@ -153,7 +158,7 @@ def _contender(algorithm: Algorithm, played: Played, stops: Sequence[Stop]) -> C
     )
 
 
-def _round(contenders: Sequence[Contender], draw: random.Random) -> list[Costs]:
+def _round(contenders: Sequence[Measured], draw: random.Random) -> list[Costs]:
     """Measure everything once."""
     matching = [Pass(each.match, each.idle) for each in contenders]
     selecting = [Pass(each.select, each.idle) for each in contenders]
@@ -180,13 +185,13 @@ def _seconds(steps: Sequence[Step]) -> float:
     return time.thread_time() - begin
 
 
-def _row(workload: Workload, contender: Contender, costs: Sequence[Costs]) -> CostRow:
+def _row(workload: Workload, measured: Measured, costs: Sequence[Costs]) -> CostRow:
     return CostRow(
         subscribers=len(workload.subscriptions),
-        algorithm=contender.algorithm,
-        publications=contender.played.publications,
+        algorithm=measured.contender,
+        publications=measured.played.publications,
         match_us=median(each.match_us for each in costs),
         select_us=median(each.select_us for each in costs),
         select_congested_us=median(each.select_congested_us for each in costs),
-        visits_each=contender.played.visits_each,
+        visits_each=measured.played.visits_each,
     )

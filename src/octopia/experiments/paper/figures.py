@@ -1,21 +1,31 @@
 """The paper's Figs. 7 to 20 from our tables, as PNG and SVG.
 
-A line is the mean over seeds, with a band from the least to the most where there are several seeds. In bursts a line is
-the median, and thin lines are the seeds. The same tables give the same bytes.
+A figure has one panel per model under which its study differs, and in bursts one row per kind of host broker. A line is
+the mean over seeds, with a band from the least to the most where there are several seeds. In bursts a line is the
+median, thin lines are the seeds, and vertical lines are the bounds of ``bounds``. The same tables give the same bytes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octopia.experiments.charts import drawing, frame, save
+from octopia.experiments.charts import drawing, frame, panels, save
 from octopia.experiments.paper import columns
 from octopia.experiments.paper.columns import Column
-from octopia.experiments.paper.plots import draw_bars, draw_curves, draw_lines
-from octopia.experiments.paper.rows import CostRow, Tables
+from octopia.experiments.paper.names import Model
+from octopia.experiments.paper.plots import (
+    draw_bars,
+    draw_bounds,
+    draw_curves,
+    draw_lines,
+    draw_recoveries,
+    scale_lines,
+)
+from octopia.experiments.paper.rows import CostRow, PublisherRow, SubscriberRow, Tables
 from octopia.experiments.paper.sizes import rate_text
 
 if TYPE_CHECKING:
@@ -73,25 +83,66 @@ _CHARTS = (
 )  # fmt: skip
 
 _PATHS = "Only TID-D should stand out: it searches all stored subscriptions for another path."
-_BURST = "An algorithm has overcome the burst where its line comes down to the floor."
+_BURST = (
+    "An algorithm has overcome the burst where its line comes down to the floor. Vertical lines are the least times in "
+    "which links can carry the burst over static paths, and over any paths."
+)
+_RECOVERY = (
+    "The time from the start of the burst until delays are normal again. Lines are bounds: no routing over static "
+    "paths, or over any paths, can be faster."
+)
 _BURST_FIGURES = {100_000: 17, 80_000: 18, 60_000: 19, 40_000: 20}
+MAIN = (
+    "fig07-advertisement-delay",
+    "fig12-subscription-messages",
+    "fig13-publication-delay",
+    "fig17-burst",
+    "recovery",
+)
+"""The figures that tell the story, for the documentation."""
 
 
 def draw_all(tables: Tables, folder: Path) -> list[FigureFile]:
     """Draw every figure whose table is not empty, in the paper's order."""
     with drawing():
-        return [*_charts(tables, folder), *_path_selection(tables, folder), *_bursts(tables, folder)]
+        return [
+            *_charts(tables, folder),
+            *_path_selection(tables, folder),
+            *_bursts(tables, folder),
+            *_recovery(tables, folder),
+        ]
+
+
+def copy_main(figures: Sequence[FigureFile], folder: Path) -> None:
+    """Copy the pictures of the main figures that were drawn into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        if figure.name in MAIN:
+            shutil.copyfile(figure.png, folder / f"evaluation-{figure.name}.png")
 
 
 def _charts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
     for chart in _CHARTS:
         rows = tables.of(chart.column.row_type)
         if rows:
-            figure, axes = frame(chart.across, chart.up)
-            draw_lines(axes, rows, chart.column)
+            models = _models(tables, chart)
+            names = [each.value for each in models] if len(models) > 1 else [""]
+            figure, (line,) = panels(chart.across, chart.up, names)
+            for axes, model in zip(line, models, strict=True):
+                draw_lines(axes, tables.under(model).of(chart.column.row_type), chart.column)
+            scale_lines(line[0], rows, chart.column)
             name, title = f"fig{chart.number:02}-{chart.name}", f"Fig. {chart.number}: {chart.title}"
             by_clock = chart.column.row_type is CostRow
-            yield _saved(figure, axes, folder, name, title, chart.note, by_clock=by_clock)
+            yield _saved(figure, line, folder, name, title, chart.note, by_clock=by_clock)
+
+
+def _models(tables: Tables, chart: _Chart) -> list[Model]:
+    """Return the models under which a chart differs; times by the clock do not depend on one."""
+    if chart.column.row_type is CostRow:
+        return [Model.LINKS]
+    same = (Model.BROKER_SENDER,) if chart.column.row_type in (PublisherRow, SubscriberRow) else ()
+    found = {row.model for row in tables.of(chart.column.row_type)}
+    return [each for each in Model if each in found and each not in same]
 
 
 def _path_selection(tables: Tables, folder: Path) -> Iterator[FigureFile]:
@@ -99,21 +150,47 @@ def _path_selection(tables: Tables, folder: Path) -> Iterator[FigureFile]:
         figure, axes = frame("subscribers", "time at a broker (µs)")
         draw_bars(axes, tables.costs)
         name, title = "fig16-path-selection-delay", "Fig. 16: Path selection delay"
-        yield _saved(figure, axes, folder, name, title, _PATHS, by_clock=True)
+        yield _saved(figure, [axes], folder, name, title, _PATHS, by_clock=True)
 
 
 def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
     for rate in sorted({row.rate_per_minute for row in tables.sequences}, reverse=True):
         number = _BURST_FIGURES.get(rate)
         title = f"{'Figs. 17-20' if number is None else f'Fig. {number}'}: A burst of {rate_text(rate)} per minute"
-        name = f"burst-{rate}-a-minute" if number is None else f"fig{number}-burst-{rate}-a-minute"
-        figure, axes = frame("time since the burst began (s)", "maximum delay (s)")
-        draw_curves(axes, [row for row in tables.sequences if row.rate_per_minute == rate])
-        yield _saved(figure, axes, folder, name, title, _BURST)
+        name = f"burst-{rate}" if number is None else f"fig{number}-burst"
+        models = [each for each in tables.models if tables.under(each).sequences]
+        hosts = tables.hosts
+        rows = [f"{each} host" for each in hosts]
+        figure, grid = panels("time since the burst began (s)", "maximum delay (s)", [*models], rows)
+        for line, host in zip(grid, hosts, strict=True):
+            for axes, model in zip(line, models, strict=True):
+                here = tables.under(model, host)
+                draw_curves(axes, [row for row in here.sequences if row.rate_per_minute == rate])
+                draw_bounds(axes, [row for row in here.bounds if row.rate_per_minute == rate])
+        yield _saved(figure, [axes for line in grid for axes in line], folder, name, title, _BURST)
+
+
+def _recovery(tables: Tables, folder: Path) -> Iterator[FigureFile]:
+    rates = {row.rate_per_minute for row in tables.bursts}
+    if not rates:
+        return
+    rate = max(rates)
+    groups = {}
+    for model in tables.models:
+        for host in tables.hosts:
+            here = tables.under(model, host)
+            rows = [row for row in here.bursts if row.rate_per_minute == rate]
+            if rows:
+                groups[f"{model}\n{host} host"] = rows, [row for row in here.bounds if row.rate_per_minute == rate]
+    figure, ((axes,),) = panels("", "time until stable (s)", [""])
+    figure.set_size_inches(9.6, 4.4)
+    draw_recoveries(axes, groups)
+    title = f"Time to overcome a burst of {rate_text(rate)} per minute"
+    yield _saved(figure, [axes], folder, "recovery", title, _RECOVERY)
 
 
 def _saved(
-    figure: Figure, axes: Axes, folder: Path, name: str, title: str, note: str, *, by_clock: bool = False
+    figure: Figure, axes: Sequence[Axes], folder: Path, name: str, title: str, note: str, *, by_clock: bool = False
 ) -> FigureFile:
     file = FigureFile(name, title, folder / f"{name}.png", folder / f"{name}.svg", note, by_clock)
     save(figure, axes, title, file.png, file.svg)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from octopia.errors import UsageError
-from octopia.experiments.paper.names import Scale, StudyName
+from octopia.experiments.paper.names import Model, Scale, StudyName
 
 
 class StudyNote(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: str
     studies: dict[StudyName, StudyNote]
     deliveries_a_point: int
-    profile: dict[str, str | float]
+    profiles: dict[Model, dict[str, str | float]]
     commit: str
     versions: dict[str, str]
     machine: str

@@ -1,16 +1,17 @@
-"""The three kinds of plot in the paper's evaluation: lines over sizes, bars, and curves over time."""
+"""The kinds of plot in the paper's evaluation: lines over sizes, bars, and curves over time."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.charts import INK, LOOKS, scale_up
 from octopia.experiments.paper.columns import C, Column
-from octopia.experiments.paper.names import ALGORITHMS, System
-from octopia.experiments.paper.rows import CostRow, SequenceRow, Side, key_of, side_of
+from octopia.experiments.paper.names import Contender, System
+from octopia.experiments.paper.rows import BoundRow, BurstRow, CostRow, SequenceRow, Side, side_of, size_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ def draw_lines(axes: Axes, rows: Iterable[C], column: Column[C]) -> None:
     """Draw the mean of a column over the size of runs, one line per side."""
     values: dict[Side, dict[int, list[float]]] = {}
     for row in rows:
-        values.setdefault(side_of(row), {}).setdefault(key_of(row)[0], []).append(column.value(row) or 0.0)
+        values.setdefault(side_of(row), {}).setdefault(size_of(row), []).append(column.value(row) or 0.0)
     for side in _in_order(values):
         look, sizes = LOOKS[side], sorted(values[side])
         found = [values[side][size] for size in sizes]
@@ -30,7 +31,11 @@ def draw_lines(axes: Axes, rows: Iterable[C], column: Column[C]) -> None:
             lows, highs = [min(each) for each in found], [max(each) for each in found]
             axes.fill_between(sizes, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
     _mark_sizes(axes, sorted({size for sizes in values.values() for size in sizes}))
-    scale_up(axes, [value for sizes in values.values() for each in sizes.values() for value in each])
+
+
+def scale_lines(axes: Axes, rows: Iterable[C], column: Column[C]) -> None:
+    """Choose the scale of the vertical axis for the values of a column."""
+    scale_up(axes, [column.value(row) or 0.0 for row in rows])
 
 
 def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
@@ -45,13 +50,59 @@ def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
         heights = [row.path_selection_us for _, row in mine]
         look = LOOKS[side]
         axes.bar([x for x, _ in mine], heights, width * 0.92, color=look.colour, label=look.label)
-        free += [(x, row.select_us) for x, row in mine if row.algorithm.is_dynamic]
+        free += [(x, row.select_us) for x, row in mine if row.algorithm.algorithm.is_dynamic]
     if free:
         axes.plot([x for x, _ in free], [y for _, y in free], "D", color="white", markeredgecolor=INK, markersize=4.5,
                   label="no link congested")  # fmt: skip
     axes.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
     axes.grid(False, axis="x")
     scale_up(axes, [value for row in rows for value in (row.path_selection_us, row.select_us)])
+
+
+def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], Sequence[BoundRow]]]) -> None:
+    """Draw the time until a run is stable, one bar per algorithm in each group, with the bounds of the group.
+
+    A bar is the mean over seeds; a run that never is stable counts until its last late delivery.
+    """
+    sides = _in_order({row.algorithm for rows, _ in groups.values() for row in rows})
+    width = 0.8 / max(1, len(sides))
+    for place, (rows, bounds) in enumerate(groups.values()):
+        for number, side in enumerate(sides):
+            mine = [row for row in rows if row.algorithm == side]
+            if mine:
+                look, shift = LOOKS[side], (number - (len(sides) - 1) / 2) * width
+                height = fmean((row.burst_late_ms if row.stable_ms is None else row.stable_ms) / 1000 for row in mine)
+                label = look.label if place == 0 else None
+                axes.bar(place + shift, height, width * 0.92, color=look.colour, label=label)
+        for bound in BOUNDS if bounds else ():
+            level_s = fmean(bound.value(row) for row in bounds) / 1000
+            axes.plot([place - 0.45, place + 0.45], [level_s, level_s], color=INK, linewidth=1.2,
+                      linestyle=bound.line, label=bound.name if place == 0 else None)  # fmt: skip
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.grid(False, axis="x")
+    axes.set_ylim(bottom=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """One of the two bounds of a burst, with its look."""
+
+    name: str
+    value: Callable[[BoundRow], float]
+    line: Any
+
+
+BOUNDS = (
+    Bound("bound, static paths", lambda row: row.one_path_ms, (0, (4, 2))),
+    Bound("bound, any paths", lambda row: row.any_path_ms, "solid"),
+)
+
+
+def draw_bounds(axes: Axes, rows: Sequence[BoundRow]) -> None:
+    """Mark the bounds of a burst on the axis of time."""
+    for bound in BOUNDS if rows else ():
+        at_s = fmean(bound.value(row) for row in rows) / 1000
+        axes.axvline(at_s, color=INK, linewidth=1.0, linestyle=bound.line, label=bound.name, zorder=1)
 
 
 def draw_curves(axes: Axes, rows: Sequence[SequenceRow]) -> None:
@@ -84,7 +135,7 @@ def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
 
 
 def _in_order(sides: Collection[Side]) -> list[Side]:
-    return [side for side in (*System, *ALGORITHMS) if side in sides]
+    return [side for side in dict.fromkeys((*System, *Contender)) if side in sides]
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:

@@ -13,7 +13,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from octopia.broker import Case, Decision, OctopiaBroker
+from octopia.broker import Case, Decision, OctopiaBroker, adapting
+from octopia.broker.adaptive_routing import AdaptiveDecision, Arrival, published, route_adaptively
+from octopia.broker.audience import audience_of
 from octopia.broker.dynamic_routing import route_dynamically
 from octopia.broker.publishing import View, wanted_at_host, wanted_beyond
 from octopia.broker.state import State
@@ -23,6 +25,7 @@ from octopia.errors import InvariantBroken
 from octopia.experiments.paper.visits import Played, Visit
 from octopia.ids import BrokerId
 from octopia.matching import Match
+from octopia.protocol.messages import Publish
 from octopia.tid.core import TidBroker
 from octopia.tid.deliveries import local_of
 from octopia.tid.messages import Tid
@@ -127,6 +130,56 @@ class OctopiaStop:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AdaptiveStop:
+    """A visit at an OctopiA broker with adaptive routing, as it routes where the short cut for free links fails."""
+
+    visit: Visit
+    state: State
+    advertisements: Sequence[CltEntry]
+    matched: Match
+
+    def match(self) -> Match:
+        """Find the links and the ids of local subscriptions that match."""
+        prt = self.state.prt
+        match = prt.match_many([self.visit.publication])[0]
+        if match.numbers:
+            prt.named(match.numbers)
+        return match
+
+    def select_statically(self) -> AdaptiveDecision:
+        """Choose links by adaptive routing: it has no other."""
+        return self.select_dynamically()
+
+    def select_dynamically(self) -> AdaptiveDecision:
+        """Choose links by adaptive routing, with verdicts of its own for every publication."""
+        interested = adapting.interested(self.state, self.matched.links)
+        return route_adaptively(self._arrival(), interested, adapting.View(self.state))
+
+    def do_nothing(self) -> None:
+        """Do nothing: the overhead of calling a step."""
+
+    def check(self) -> None:
+        """Compare the steps with the run."""
+        _expect(self.visit, "deliveries", self.visit.delivered, sorted(self.state.prt.named(self.match().numbers)))
+        links = sorted(each.link for each in self.select_dynamically().dispatches)
+        _expect(self.visit, "links of adaptive routing", self.visit.sent_to, links)
+
+    def check_congested(self) -> None:
+        """Expect a choice wherever a copy is sent on, because everything is congested."""
+        _expect(self.visit, "choice of adaptive routing", (bool(self.visit.sent_to),), (self._has_chosen(),))
+
+    def _has_chosen(self) -> bool:
+        return bool(self.select_dynamically().steps)
+
+    def _arrival(self) -> Arrival:
+        if self.advertisements:
+            return published(self.state.cluster, audience_of(self.state, self.advertisements))
+        sender = self.visit.came_from
+        assert isinstance(sender, BrokerId)
+        return adapting.arrival_of(self.state, sender, Publish(self.visit.id, self.visit.publication, None, 0, 0.0))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class TidStop:
     """A visit at a TID broker."""
 
@@ -166,10 +219,10 @@ class TidStop:
         _expect(self.visit, "search of TID-D", (bool(self.visit.sent_to),), (searched,))
 
 
-def _octopia_stop(state: State, visit: Visit) -> OctopiaStop:
+def _octopia_stop(state: State, visit: Visit) -> OctopiaStop | AdaptiveStop:
     advertisements = state.clt.conforming(visit.publication, visit.publisher) if visit.is_at_host else ()
     [matched] = state.prt.match_many([visit.publication])
-    return OctopiaStop(visit, state, advertisements, matched)
+    return (AdaptiveStop if state.is_adaptive else OctopiaStop)(visit, state, advertisements, matched)
 
 
 def _tid_stop(state: TidState, host: TidState, visit: Visit) -> TidStop:

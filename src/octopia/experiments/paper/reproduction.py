@@ -21,12 +21,13 @@ from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
-from octopia.experiments.paper.figures import draw_all
+from octopia.experiments.paper.figures import copy_main, draw_all
+from octopia.experiments.paper.loads import measure_loads
 from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
-from octopia.experiments.paper.names import ALGORITHMS, StudyName
+from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, Model, Scale, StudyName
 from octopia.experiments.paper.report import write_report
-from octopia.experiments.paper.rows import CostRow, Tables
-from octopia.experiments.paper.sensitivity import vary
+from octopia.experiments.paper.rows import CostRow, LoadRow, Tables
+from octopia.experiments.paper.sensitivity import decide, vary
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import Ran, run_study
@@ -45,6 +46,7 @@ _MANIFEST = "manifest.json"
 OVER_SOCKETS = "real"
 """The folder of the comparison over real sockets, and its name among the studies that failed."""
 MEASURING = Measuring(rounds=15)
+_MEASURED = (*PAPER_ALGORITHMS, Contender.ADAPTIVE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Reproduction:
     market: Market
     real: bool = False
     """True if all algorithms are also compared over real sockets."""
+    images: Path | None = None
+    """A folder for copies of the main figures."""
 
     @property
     def data(self) -> str:
@@ -112,6 +116,8 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
             failed[OVER_SOCKETS] = error
     figures = draw_all(tables, wanted.out / "figures")
     draw_cases(tables.sockets, wanted.out)
+    if wanted.images is not None:
+        copy_main(figures, wanted.images)
     manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
     write_manifest(wanted.out / _MANIFEST, manifest)
     _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
@@ -124,10 +130,19 @@ def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: S
     runs = sum(len(point.runs) for point in study.points)
     workspace.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
+    if name is StudyName.BURST:
+        yield Ran(Tables(loads=_loads(workspace, study, wanted.out / "runs")))
     if name is StudyName.DELIVERY:
         yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
+    if wanted.extent.scale is Scale.PAPER:
+        # Sensitivity has the scale tiny, and is part of smaller evaluations.
+        return
     workspace.stages.title(f"{study.title}, under other assumptions")
-    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, wanted.out / "sensitivity", wanted.market))))
+    sensitivity = wanted.out / "sensitivity"
+    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, sensitivity, wanted.market))))
+    if name is StudyName.BURST:
+        workspace.stages.title(f"{study.title}, under all combinations of decisive assumptions")
+        yield Ran(Tables(decisive=tuple(decide(workspace, sensitivity / "decisive", wanted.market))))
 
 
 def _over_sockets(workspace: Workspace, wanted: Reproduction) -> Iterator[Compared]:
@@ -147,9 +162,19 @@ def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[Cost
             known.add(subscribers)
             workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
             with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
-                rows += measure_costs(workload, ALGORITHMS, MEASURING)
+                rows += measure_costs(workload, _MEASURED, MEASURING)
                 tell("by the clock")
     return tuple(rows)
+
+
+def _loads(workspace: Workspace, study: Study, runs: Path) -> tuple[LoadRow, ...]:
+    """Count the ordinary publications on links in the first workload of the burst study."""
+    point = study.points[0]
+    workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
+    with workspace.stages.line("counting ordinary publications on links") as tell:
+        rows = tuple(measure_loads(workload, point.workload))
+        tell(f"{rows[0].publications:,}")
+    return rows
 
 
 def _manifest_before(wanted: Reproduction) -> Manifest | None:
@@ -168,6 +193,8 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     extent, now = wanted.extent, commit()
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
     options += "".join(f" --value {value:g}" for value in extent.values)
+    options += "".join(f" --model {model}" for model in extent.models)
+    options += "".join(f" --host {host}" for host in extent.hosts)
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += "" if not wanted.real else " --real" if wanted.studies else " --only-real"
     study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""
@@ -178,7 +205,7 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
         data=wanted.data,
         studies=(before.studies if before is not None else {}) | notes,
         deliveries_a_point=load_study(StudyName.BURST, Extent(extent.scale)).deliveries_a_point,
-        profile=find_profile("paper").assumptions(),
+        profiles={model: find_profile(model.profile).assumptions() for model in extent.models or Model},
         commit=now,
         versions=versions(),
         machine=describe_machine(),

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from octopia.experiments.audits import AuditRow, audit_rows
-from octopia.experiments.paper.measurements import burst_rows, delivery_row, publisher_row, subscriber_row
+from octopia.experiments.paper.bounds import burst_ends
+from octopia.experiments.paper.measurements import burst_rows, delivery_row, publisher_row, subscriber_row, target_links
 from octopia.experiments.paper.names import StudyName
 from octopia.experiments.paper.rows import Row, Tables, tables_of
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import PlannedRun, Study
+from octopia.overlay.scot import Link
 from octopia.trace import PARQUET_FILE, RUN_FILE
 from octopia.workloads.arrow import count_rows
 
@@ -63,7 +65,7 @@ def audit(workspace: Workspace, workload: str, runs: Sequence[PlannedRun]) -> tu
     kept = _recall(workspace, workload, digest)
     if kept is None:
         found = audit_runs(workspace, [each.folder for each in runs], workload, f"{workload}/faults")
-        kept = Tables(audits=audit_rows(found))
+        kept = Tables(audits=audit_rows(found, [each.run.run_id for each in runs if each.contender.may_miss]))
         _keep(workspace, workload, digest, kept)
     return kept.audits
 
@@ -85,10 +87,18 @@ def _summarise(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) -
             bursts = summaries.summarise_bursts(workspace, traces, study.deliveries_a_point)
             seconds = [float(workspace.storage.read_json(f"{trace}/{RUN_FILE}")["seconds"]) for trace in traces]
             return [
-                [*burst_rows(each, bursts[each.run.run_id], took)] for each, took in zip(runs, seconds, strict=True)
+                [*burst_rows(each, bursts[each.run.run_id], _targets(each), took)]
+                for each, took in zip(runs, seconds, strict=True)
             ]
         case _:
             assert_never(study.name)
+
+
+def _targets(planned: PlannedRun) -> list[Link]:
+    """Return the links on static paths of the burst, whose subscribers come first among all."""
+    spec = planned.point.workload
+    host, subscribers = burst_ends(spec)
+    return target_links(spec.scot(), host, subscribers)
 
 
 def _batches(workspace: Workspace, runs: Iterable[PlannedRun]) -> Iterator[list[PlannedRun]]:

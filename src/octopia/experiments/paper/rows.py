@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, assert_never
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.paper.names import System
+from octopia.experiments.paper.names import Contender, Model, StudyName, System
 from octopia.experiments.sockets.rows import SocketRow
-from octopia.settings import Algorithm
+from octopia.pipeline.spec import HostKind
 
-Side = System | Algorithm
+Side = System | Contender
 """One side of a comparison."""
 
 
@@ -27,6 +27,7 @@ class PublisherRow:
     """One run of the publisher study; ``table_size_mean`` is over the CLTs or SRTs of all brokers."""
 
     publishers: int
+    model: Model
     system: System
     seed: int
     advertisements: int
@@ -44,11 +45,15 @@ class SubscriberRow:
     """One run of the subscriber study."""
 
     subscribers: int
+    model: Model
     system: System
     seed: int
     subscriptions: int
     subscription_delay_ms: float
     prt_size_mean: float
+    """With TID, one entry per subscription and tree."""
+    prt_subscriptions_mean: float
+    """The distinct subscriptions in a PRT."""
     subscription_messages: int
     """Includes the messages that set bits of cluster index vectors."""
     confirmation_messages: int
@@ -59,11 +64,14 @@ class DeliveryRow:
     """One run of the delivery study, in which dynamic routing is forced onto static paths."""
 
     subscribers: int
-    algorithm: Algorithm
+    model: Model
+    algorithm: Contender
     seed: int
     publications: int
     deliveries: int
     publication_delay_ms: float
+    path_length_mean: float
+    """The mean number of links between brokers that a delivery has crossed."""
     publication_messages: int
 
 
@@ -72,7 +80,7 @@ class CostRow:
     """The mean cost of a publication at one broker: the real code, measured by the clock of the machine."""
 
     subscribers: int
-    algorithm: Algorithm
+    algorithm: Contender
     publications: int
     match_us: float
     """The time to find the matching subscriptions."""
@@ -86,25 +94,39 @@ class CostRow:
     @property
     def path_selection_us(self) -> float:
         """The time to select paths in the case that matters: dynamic routing selects when links are congested."""
-        return self.select_congested_us if self.algorithm.is_dynamic else self.select_us
+        return self.select_congested_us if self.algorithm.algorithm.is_dynamic else self.select_us
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BurstRow:
-    """One run of the burst study."""
+    """One run of the burst study; columns with ``burst`` are about the publications of the burst alone."""
 
     rate_per_minute: int
-    algorithm: Algorithm
+    model: Model
+    host: HostKind
+    """The kind of broker that the bursty publisher is a client of."""
+    algorithm: Contender
     seed: int
     publications: int
     """The publications of the bursty publisher and of all others."""
     deliveries: int
     publication_delay_ms: float
     share_below_1s: float
+    """The share of deliveries that took less than one second."""
+    publications_below_1s: float
+    """The share of publications whose last delivery took less than one second."""
+    burst_deliveries: int
+    burst_delay_ms: float
+    burst_share_below_1s: float
+    burst_publications_below_1s: float
     stable_ms: float | None
     """The time from the start of the burst until delays are normal again; none if they never were."""
+    burst_late_ms: float
+    """The time from the start of the burst until its last delivery that took more than one second; 0 without any."""
     queue_length_mean: float
     """The mean over the output queues of all links between brokers, from the start of the burst on."""
+    target_queue_length_mean: float
+    """The same over the paper's target links: those on static paths from the bursty publisher to its subscribers."""
     publication_messages: int
     shrinking_ms: float | None
     """The time, before delays were normal again, in which the longest queue was getting shorter (CE < 1)."""
@@ -117,12 +139,42 @@ class SequenceRow:
     """The longest delay among some thousand consecutive deliveries: a point in the paper's Figs. 17 to 20."""
 
     rate_per_minute: int
-    algorithm: Algorithm
+    model: Model
+    host: HostKind
+    algorithm: Contender
     seed: int
     sequence: int
     delay_ms_max: float
     time_ms: float
     """The time of the last of these deliveries, from the start of the burst."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BoundRow:
+    """The least time in which links can carry the burst of one workload, by arithmetic (see ``bounds``)."""
+
+    rate_per_minute: int
+    model: Model
+    host: HostKind
+    seed: int
+    one_path_ms: float
+    """If every publication keeps to its static paths."""
+    any_path_ms: float
+    """Whatever the paths."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadRow:
+    """The load of ordinary publications on the busiest links, without a burst."""
+
+    model: Model
+    system: System
+    seed: int
+    publications: int
+    alink_per_s_max: float
+    ilink_per_s_max: float
+    ilink_share: float
+    """The share of copies that cross an iLink, from 0 to 1."""
 
 
 AS_ASSUMED = "all"
@@ -139,9 +191,20 @@ class SensitivityRow:
     result: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class DecisiveRow:
+    """Our results for one combination of the assumptions that decide most claims, at the scale tiny."""
+
+    sender: str
+    trees: str
+    host: HostKind
+    quantity: str
+    result: str
+
+
 RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
 """The rows that claims compare."""
-Row = RunRow | SocketRow | SensitivityRow | AuditRow
+Row = RunRow | BoundRow | LoadRow | DecisiveRow | SocketRow | SensitivityRow | AuditRow
 R = TypeVar("R", bound=Row)
 
 
@@ -155,8 +218,11 @@ class Tables:
     costs: tuple[CostRow, ...] = ()
     bursts: tuple[BurstRow, ...] = ()
     sequences: tuple[SequenceRow, ...] = ()
+    bounds: tuple[BoundRow, ...] = ()
+    loads: tuple[LoadRow, ...] = ()
     sockets: tuple[SocketRow, ...] = ()
     sensitivity: tuple[SensitivityRow, ...] = ()
+    decisive: tuple[DecisiveRow, ...] = ()
     audits: tuple[AuditRow, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
@@ -167,6 +233,25 @@ class Tables:
         """Return the table with rows of this type."""
         rows: tuple[R, ...] = getattr(self, TABLES[row_type])
         return rows
+
+    def under(self, model: Model, host: HostKind | None = None) -> Tables:
+        """Return the rows that hold under a model: its own, and those of the models whose runs hold for it.
+
+        With a ``host``, rows of bursts are those with a host broker of this kind.
+        """
+        return tables_of(row for row in self if _holds(row, model) and _is_at(row, host))
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models under which something was run."""
+        found = {row.model for row in self if not isinstance(row, _WITHOUT_MODEL)}
+        return tuple(each for each in Model if each in found)
+
+    @property
+    def hosts(self) -> tuple[HostKind, ...]:
+        """The kinds of host broker in bursts."""
+        found = {row.host for row in self.bursts}
+        return tuple(each for each in HostKind if each in found)
 
     def updated(self, newer: Iterable[Row]) -> Tables:
         """Return the tables with newer rows in place of those of the same group."""
@@ -192,19 +277,54 @@ def side_of(row: RunRow) -> Side:
     return row.system if isinstance(row, PublisherRow | SubscriberRow) else row.algorithm
 
 
-def key_of(row: RunRow) -> tuple[int, ...]:
-    """Return the key that rows share if they are compared with each other; the size of the run comes first."""
+def size_of(row: RunRow | BoundRow) -> int:
+    """Return the value of the field that the study of a row varies."""
     match row:
         case PublisherRow():
-            return row.publishers, row.seed
-        case SubscriberRow() | DeliveryRow():
-            return row.subscribers, row.seed
-        case CostRow():
-            return (row.subscribers,)
-        case BurstRow() | SequenceRow():
-            return row.rate_per_minute, row.seed
+            return row.publishers
+        case SubscriberRow() | DeliveryRow() | CostRow():
+            return row.subscribers
+        case BurstRow() | SequenceRow() | BoundRow():
+            return row.rate_per_minute
         case _:
             assert_never(row)
+
+
+def key_of(row: RunRow) -> tuple[int, int, str]:
+    """Return the key that rows share if they are compared with each other: size, seed and host broker.
+
+    Comparisons are made within the rows of one model.
+    """
+    seed = 0 if isinstance(row, CostRow) else row.seed
+    host = row.host if isinstance(row, BurstRow | SequenceRow) else ""
+    return size_of(row), seed, host
+
+
+_WITHOUT_MODEL = CostRow | LoadRow | SocketRow | SensitivityRow | DecisiveRow | AuditRow
+
+
+def _holds(row: Row, model: Model) -> bool:
+    if isinstance(row, _WITHOUT_MODEL):
+        return True
+    if isinstance(row, BoundRow):
+        return row.model is model
+    study = _STUDIES[type(row)]
+    side = side_of(row)
+    is_tid = side is System.TID if isinstance(side, System) else side.algorithm.is_tid
+    return row.model is model.played_as(study, is_tid=is_tid)
+
+
+def _is_at(row: Row, host: HostKind | None) -> bool:
+    return host is None or not isinstance(row, BurstRow | SequenceRow | BoundRow) or row.host is host
+
+
+_STUDIES: dict[type[Any], StudyName] = {
+    PublisherRow: StudyName.PUBLISHERS,
+    SubscriberRow: StudyName.SUBSCRIBERS,
+    DeliveryRow: StudyName.DELIVERY,
+    BurstRow: StudyName.BURST,
+    SequenceRow: StudyName.BURST,
+}
 
 
 def group_of(row: Row) -> object:
@@ -214,7 +334,15 @@ def group_of(row: Row) -> object:
             return row.brokers, row.seed
         case SensitivityRow():
             return row.quantity
+        case LoadRow():
+            return row.model, row.system
+        case DecisiveRow():
+            return row.sender, row.trees, row.host
         case AuditRow():
             return row.run
+        case CostRow():
+            return row.subscribers
+        case BurstRow() | SequenceRow() | BoundRow():
+            return size_of(row), row.model, row.host
         case _:
-            return key_of(row)[0]
+            return size_of(row), row.model

@@ -1,22 +1,39 @@
 """The sensitivity of our results to the cost model: small studies under profiles that differ in one assumption.
 
+The assumptions that decide most claims are also varied together: who shares a sender, how TID's trees are drawn, and
+whether an inner or an edge broker hosts the burst.
+
 The studies have the scale ``tiny`` in every evaluation: the question is not the number, but whether it moves.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.paper import columns
 from octopia.experiments.paper.comparisons import Comparison, change, ratio, seconds_before, shares
-from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName, System
-from octopia.experiments.paper.rows import AS_ASSUMED, SensitivityRow
+from octopia.experiments.paper.names import (
+    ADAPTIVE,
+    DYNAMIC,
+    PAPER_ALGORITHMS,
+    STATIC,
+    TID_DYNAMIC,
+    TID_STATIC,
+    Contender,
+    Model,
+    Scale,
+    StudyName,
+    System,
+)
+from octopia.experiments.paper.rows import AS_ASSUMED, DecisiveRow, SensitivityRow, Tables, tables_of
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import run_variants
-from octopia.simulator.profiles import PAPER, Profile, write_profile
+from octopia.pipeline.spec import HostKind
+from octopia.simulator.profiles import PAPER, Profile, find_profile, write_profile
+from octopia.workloads.runs import RunSpec
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Market, Workspace
@@ -73,8 +90,7 @@ VARIATIONS = (
               {"send_us": 0.0, "message_us": 2000.0}, _TRAFFIC),
 )  # fmt: skip
 
-OCTOPIA, TID = System
-STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC = ALGORITHMS
+OCTOPIA, TID = System.OCTOPIA, System.TID
 _OCTOPIA_BOTH = (STATIC, DYNAMIC)
 _TID_BOTH = (TID_STATIC, TID_DYNAMIC)
 _LESS = change("more", "less")
@@ -107,12 +123,27 @@ QUANTITIES: Mapping[StudyName, tuple[Quantity, ...]] = {
 }
 
 
-def without_repetition(study: Study) -> Study:
-    """Return a study without dynamic routing on static paths, which takes the same time as static routing."""
-    points = []
-    for point in study.points:
-        runs = [run for run in point.runs if not (run.uncongested and run.algorithm.is_dynamic)]
-        points.append(dataclasses.replace(point, runs=tuple(runs)))
+def small_study(name: StudyName) -> Study:
+    """Return a study at the scale tiny with the paper's algorithms, and with a burst at an edge broker, as most are.
+
+    Dynamic routing on static paths is left out, because it takes the same time as static routing.
+    """
+    hosts = (HostKind.EDGE,) if name is StudyName.BURST else ()
+    study = load_study(name, Extent(Scale.TINY, models=(Model.LINKS,), hosts=hosts))
+    return _only(
+        study,
+        lambda run: (
+            Contender.of(run.algorithm, run.tid_copies) in PAPER_ALGORITHMS
+            and not (run.uncongested and run.algorithm.is_dynamic)
+        ),
+    )
+
+
+def _only(study: Study, wanted: Callable[[RunSpec], bool]) -> Study:
+    """Return a study with some of its runs."""
+    points = [
+        dataclasses.replace(point, runs=tuple(run for run in point.runs if wanted(run))) for point in study.points
+    ]
     return dataclasses.replace(study, points=tuple(points))
 
 
@@ -120,8 +151,7 @@ def vary(workspace: Workspace, name: StudyName, out: Path, market: Market) -> li
     """Run one study at the scale tiny under every variation that may affect it."""
     variations = [each for each in VARIATIONS if name in each.studies]
     profiles = {each.name: str(write_profile(each.profile(), out / "profiles")) for each in variations}
-    study = without_repetition(load_study(name, Extent(Scale.TINY)))
-    tables = run_variants(workspace, study, str(out / "runs"), market, profiles)
+    tables = run_variants(workspace, small_study(name), str(out / "runs"), market, profiles)
     rows = []
     for quantity in QUANTITIES[name]:
         for each in variations:
@@ -129,3 +159,73 @@ def vary(workspace: Workspace, name: StudyName, out: Path, market: Market) -> li
             found = "nothing to compare" if ours is None else ours.text
             rows.append(SensitivityRow(each.assumption, each.changed_to, quantity.text, found))
     return rows
+
+
+# The assumptions that decide.
+
+SENDERS = {
+    "one per link": "paper",
+    "one per broker": Model.BROKER_SENDER.profile,
+    "one per machine": "paper-machine-sender",
+}
+SHORTEST = "shortest paths"
+RACES = "races"
+DECISIVE_QUANTITIES = (
+    Quantity("IDR stable, beside SPR", seconds_before((DYNAMIC,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
+    Quantity("adaptive stable, beside SPR", seconds_before((ADAPTIVE,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
+    Quantity("delay of the burst, IDR beside SPR", ratio(columns.BURST_OWN_DELAY_MS, (DYNAMIC,), (STATIC,), _LESS)),
+    Quantity("queues of target links, IDR beside SPR",
+             ratio(columns.BURST_TARGET_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), _LESS)),
+    Quantity("delay, OctopiA beside TID", ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _LESS)),
+    Quantity("delay of the burst, OctopiA beside TID",
+             ratio(columns.BURST_OWN_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _LESS)),
+    Quantity("OctopiA stable, beside TID",
+             seconds_before(_OCTOPIA_BOTH, _TID_BOTH, columns.BURST_OWN_STABLE_MS)),
+    Quantity("delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER)),
+)  # fmt: skip
+
+
+def decide(workspace: Workspace, out: Path, market: Market) -> list[DecisiveRow]:
+    """Run the burst study at the scale tiny under all combinations of sender, trees and host broker."""
+    study = _only(
+        load_study(StudyName.BURST, Extent(Scale.TINY, models=(Model.LINKS,))),
+        lambda run: Contender.of(run.algorithm, run.tid_copies) in (*PAPER_ALGORITHMS, ADAPTIVE),
+    )
+    folder, profiles = str(out / "runs"), {key: str(path) for key, path in _decisive_profiles(out).items()}
+    by_name = {f"{sender}, {trees}": path for (sender, trees), path in profiles.items()}
+    # Trees are TID's alone.
+    steady = {name: path for name, path in by_name.items() if name.endswith(SHORTEST)}
+    ours = run_variants(workspace, _only(study, lambda run: not run.algorithm.is_tid), folder, market, steady)
+    theirs = run_variants(workspace, _only(study, lambda run: run.algorithm.is_tid), folder, market, by_name)
+    rows = []
+    for sender, trees in profiles:
+        tables = tables_of([*ours[f"{sender}, {SHORTEST}"], *theirs[f"{sender}, {trees}"]])
+        for host in study_hosts(study):
+            rows += [
+                DecisiveRow(sender, trees, host, each.text, _found(each, tables, host)) for each in DECISIVE_QUANTITIES
+            ]
+    return rows
+
+
+def study_hosts(study: Study) -> list[HostKind]:
+    """Return the kinds of host broker in a study."""
+    return list(dict.fromkeys(point.host for point in study.points))
+
+
+def _found(quantity: Quantity, tables: Tables, host: HostKind) -> str:
+    ours = quantity.comparison.compute(tables.under(Model.LINKS, host))
+    return "nothing to compare" if ours is None else ours.text
+
+
+def _decisive_profiles(out: Path) -> dict[tuple[str, str], Path]:
+    """Write a profile for each combination of sender and trees, and return the files."""
+    race = find_profile(Model.RACE_TREES.profile)
+    names = [field.name for field in dataclasses.fields(Profile) if field.name not in ("name", "description")]
+    racing = {name: getattr(race, name) for name in names if getattr(race, name) != getattr(PAPER, name)}
+    written = {}
+    for sender, name in SENDERS.items():
+        for trees, changes in ((SHORTEST, {}), (RACES, racing)):
+            short = f"{sender.removeprefix('one per ')}-{trees.split()[0]}"
+            profile = dataclasses.replace(find_profile(name), name=short, **changes)
+            written[sender, trees] = write_profile(profile, out / "profiles")
+    return written

@@ -1,9 +1,10 @@
 """The four studies of the paper's evaluation: experiment files beside this module, read at a scale.
 
-An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of them with several values), a ``[run]``
-(fields of a ``RunSpec``, ``algorithm`` with several values), and one table per scale: the number of ``seeds``, and the
-fields of the workload that are smaller at this scale. One seed makes one workload and its runs; all algorithms play the
-same workload.
+An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of them with several values; ``host`` of
+a burst may have several too), a ``[run]`` (fields of a ``RunSpec``, ``algorithm`` and ``model`` with several values),
+and one table per scale: the number of ``seeds``, and the fields that are smaller at this scale. One seed makes one
+workload per kind of host broker, and its runs; all algorithms play the same workload under all models, unless
+``algorithm_under_other_models`` names fewer for other models than links.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ import importlib.resources
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from octopia.errors import InvalidFile, UsageError
-from octopia.experiments.paper.names import ALGORITHMS, Scale, StudyName
-from octopia.pipeline.spec import Burst, WorkloadSpec
+from octopia.experiments.paper.names import Contender, Model, Scale, StudyName
+from octopia.pipeline.spec import Burst, HostKind, WorkloadSpec
 from octopia.tomlfile import Table, read_toml
 from octopia.workloads.runs import RunSpec
 
+_E = TypeVar("_E", Contender, Model)
 _BURST_PREFIX = "burst_"
+_HOST = f"{_BURST_PREFIX}host"
+_OF_RUNS = ("algorithm", "algorithm_under_other_models", "model")
+"""The fields with one value per run; a scale may replace them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +43,18 @@ class Point:
     @property
     def folder(self) -> str:
         """The name of the workload's folder within the study's."""
-        return f"workload-{self.value:g}-{self.seed}"
+        return f"workload-{self.name}"
+
+    @property
+    def name(self) -> str:
+        """The value, the seed and, in a burst, the kind of host broker."""
+        host = "" if self.host is HostKind.ANY else f"-{self.host}"
+        return f"{self.value:g}-{self.seed}{host}"
+
+    @property
+    def host(self) -> HostKind:
+        """The kind of broker that hosts the burst."""
+        return HostKind.ANY if self.workload.burst is None else self.workload.burst.host
 
     @property
     def publications(self) -> int:
@@ -54,6 +70,16 @@ class PlannedRun:
     point: Point
     run: RunSpec
     folder: str
+
+    @property
+    def contender(self) -> Contender:
+        """The algorithm or the variant that is run."""
+        return Contender.of(self.run.algorithm, self.run.tid_copies)
+
+    @property
+    def model(self) -> Model:
+        """The model under which it is run."""
+        return Model.of_profile(self.run.profile)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,12 +102,15 @@ class Study:
 class Extent:
     """The part of a study to run: its scale, and settings that replace those of the scale.
 
-    ``seeds`` is a number, and ``values`` are those of the field that varies.
+    ``seeds`` is a number, and ``values`` are those of the field that varies. ``models`` and ``hosts`` choose among
+    those of the study.
     """
 
     scale: Scale
     seeds: int | None = None
     values: tuple[float, ...] = ()
+    models: tuple[Model, ...] = ()
+    hosts: tuple[HostKind, ...] = ()
 
 
 def load_study(name: StudyName, extent: Extent) -> Study:
@@ -99,7 +128,9 @@ def read_study(path: Path, name: StudyName, extent: Extent) -> Study:
     chosen = sizes[extent.scale.value]
     seeds = int(chosen.pop("seeds", 1))
     a_point = int(chosen.pop("deliveries_a_point", 5000))
-    points = _points(path, workload | chosen, run, dataclasses.replace(extent, seeds=extent.seeds or seeds))
+    run |= {key: chosen.pop(key) for key in _OF_RUNS if key in chosen}
+    runs = _Runs(path.name, name, run, extent.models)
+    points = _points(path, workload | chosen, runs, dataclasses.replace(extent, seeds=extent.seeds or seeds))
     return Study(name, title, points, a_point)
 
 
@@ -118,7 +149,9 @@ def _plain(top: Table, key: str) -> dict[str, Any]:
     return plain
 
 
-def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Extent) -> tuple[Point, ...]:
+def _points(path: Path, fields: dict[str, Any], runs: _Runs, extent: Extent) -> tuple[Point, ...]:
+    of_study = fields.pop(_HOST, [HostKind.ANY])
+    hosts = extent.hosts or of_study
     several = [key for key, value in fields.items() if isinstance(value, list)]
     if len(several) != 1:
         raise InvalidFile(f"{path.name}: expected one field of [workload] with several values, got {several or 'none'}")
@@ -127,12 +160,13 @@ def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Ext
         raise UsageError(f"--value of {varies}: expected numbers above 0, got {min(extent.values):g}")
     if not varies.startswith(_BURST_PREFIX) and not all(value.is_integer() for value in extent.values):
         raise UsageError(f"--value of {varies}: expected whole numbers, got {', '.join(map(str, extent.values))}")
+    if extent.hosts and not any(key.startswith(_BURST_PREFIX) for key in fields):
+        raise UsageError(f"expected --host for a study with a burst, got {path.stem}")
     seeds = range(extent.seeds or 1)
-    runs = {seed: tuple(_runs(path, run, seed)) for seed in seeds}
     try:
         return tuple(
-            Point(value, seed, _workload(fields | {varies: value}, seed), runs[seed])
-            for value, seed in itertools.product(extent.values or fields[varies], seeds)
+            Point(value, seed, _workload(fields | {varies: value}, host, seed), tuple(runs.with_seed(seed)))
+            for value, seed, host in itertools.product(extent.values or fields[varies], seeds, hosts)
         )
     except (msgspec.ValidationError, UsageError) as error:
         if extent.values:
@@ -140,19 +174,56 @@ def _points(path: Path, fields: dict[str, Any], run: dict[str, Any], extent: Ext
         raise InvalidFile(f"{path.name}: {error}") from None
 
 
-def _workload(fields: dict[str, Any], seed: int) -> WorkloadSpec:
+def _workload(fields: dict[str, Any], host: str, seed: int) -> WorkloadSpec:
     of_burst = {key.removeprefix(_BURST_PREFIX): fields[key] for key in fields if key.startswith(_BURST_PREFIX)}
     own = {key: value for key, value in fields.items() if not key.startswith(_BURST_PREFIX)}
-    burst = msgspec.convert(of_burst, Burst, strict=False) if of_burst else None
+    burst = msgspec.convert(of_burst | {"host": host}, Burst, strict=False) if of_burst else None
     return dataclasses.replace(msgspec.convert(own, WorkloadSpec, strict=False), burst=burst, seed=seed)
 
 
-def _runs(path: Path, run: dict[str, Any], seed: int) -> Iterator[RunSpec]:
-    algorithms = run["algorithm"] if isinstance(run.get("algorithm"), list) else [run.get("algorithm", "dynamic")]
-    for algorithm in algorithms:
-        if algorithm not in ALGORITHMS:
-            raise InvalidFile(f"{path.name}: expected an algorithm of {', '.join(ALGORITHMS)}, got {algorithm}")
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of a workload: every algorithm under every model, but none that holds for another model already."""
+
+    file: str
+    study: StudyName
+    fields: dict[str, Any]
+    models: tuple[Model, ...]
+
+    def with_seed(self, seed: int) -> Iterator[RunSpec]:
+        """Yield the runs with a seed."""
+        fields = {key: value for key, value in self.fields.items() if key not in _OF_RUNS}
+        for model, contender in self._played():
+            chosen = {"algorithm": contender.algorithm, "tid_copies": contender.tid_copies, "profile": model.profile}
+            try:
+                yield msgspec.convert(fields | chosen | {"seed": seed, "workload": ""}, RunSpec)
+            except msgspec.ValidationError as error:
+                raise InvalidFile(f"{self.file}: {error}") from None
+
+    def _played(self) -> list[tuple[Model, Contender]]:
+        """Return what is to be played, each once: the runs of one model may hold for another."""
+        wanted = self.models or [self._choice(Model, each) for each in _listed(self.fields.get("model", Model.LINKS))]
+        return list(
+            dict.fromkeys(
+                (model.played_as(self.study, is_tid=contender.algorithm.is_tid), contender)
+                for model in wanted
+                for contender in self._contenders(model)
+            )
+        )
+
+    def _contenders(self, model: Model) -> list[Contender]:
+        named = self.fields.get("algorithm", Contender.DYNAMIC)
+        if model is not Model.LINKS:
+            named = self.fields.get("algorithm_under_other_models", named)
+        return [self._choice(Contender, each) for each in _listed(named)]
+
+    def _choice(self, choices: type[_E], value: str) -> _E:
         try:
-            yield msgspec.convert(run | {"algorithm": algorithm, "seed": seed, "workload": ""}, RunSpec)
-        except msgspec.ValidationError as error:
-            raise InvalidFile(f"{path.name}: {error}") from None
+            return choices(value)
+        except ValueError:
+            what = f"{'an algorithm' if choices is Contender else 'a model'} of {', '.join(choices)}"
+            raise InvalidFile(f"{self.file}: expected {what}, got {value}") from None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -16,7 +16,8 @@ import msgspec
 
 from octopia.errors import JobFailed
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.paper.names import StudyName
+from octopia.experiments.paper.bounds import bound_rows
+from octopia.experiments.paper.names import Contender, Model, StudyName
 from octopia.experiments.paper.results import audit, find_rows
 from octopia.experiments.paper.rows import Tables, tables_of
 from octopia.experiments.paper.studies import PlannedRun, Point, Study
@@ -48,7 +49,9 @@ def run_study(workspace: Workspace, study: Study, folder: str, market: Market) -
     commits = {str(workspace.storage.read_json(f"{each.folder}/{RUN_FILE}").get("commit", UNKNOWN)) for each in runs}
     audits = run_audits(workspace, runs, place) if is_audited else ()
     found = find_rows(workspace, study, runs)
-    return Ran(tables_of([*(row for each in runs for row in found[each.run.run_id]), *audits]), tuple(sorted(commits)))
+    bounds = [row for point in study.points for row in bound_rows(point, list(Model))]
+    rows = [*(row for each in runs for row in found[each.run.run_id]), *bounds, *audits]
+    return Ran(tables_of(rows), tuple(sorted(commits)))
 
 
 def run_variants(
@@ -112,7 +115,8 @@ def plan(workspace: Workspace, study: Study, place: str, sweep: str) -> list[Pla
         workload = workspace.storage.absolute(f"{place}/{point.folder}")
         for run in point.runs:
             profile = "" if run.profile == "paper" else f"-{PurePosixPath(run.profile).stem}"
-            run_id = f"{study.name}-{point.value:g}-{run.algorithm}-{point.seed}{profile}"
+            contender = Contender.of(run.algorithm, run.tid_copies)
+            run_id = f"{study.name}-{contender}-{point.name}{profile}"
             named = msgspec.structs.replace(run, workload=workload, run_id=run_id)
             planned.append(PlannedRun(point, named, f"{place}/{sweep}/{TRACES}/{run_id}"))
     return planned

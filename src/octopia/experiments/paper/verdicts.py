@@ -68,7 +68,12 @@ class Claim:
     """The paper's number: for a ratio, the subject of the sentence over what it is compared with."""
     measure: Measure
     comparison: Comparison
-    expected_to_differ: str = ""
+    decided_by: str = ""
+    """One sentence on what decides it."""
+    reading: str = ""
+    """The meaning of the paper's words that is tried here, where they have several."""
+    is_other_reading: bool = False
+    """True for all but the first reading of a claim; they are not counted."""
     at_most: float = math.inf
     """A ratio that is farther from 1 than this differs in any direction: the claim is that it is small."""
     is_assumed: bool = False

@@ -18,7 +18,7 @@ from octopia.ids import BrokerId, ClientId, Peer, PublicationId, SubscriptionId
 from octopia.protocol.messages import ClientReply
 from octopia.settings import Algorithm, RoutingSettings
 from octopia.simulator.agenda import to_ns
-from octopia.simulator.profiles import UNIT
+from octopia.simulator.profiles import UNIT, Profile
 from octopia.simulator.run import run_scenario
 from octopia.workloads.simulated_run import scenario_of
 from octopia.workloads.workload import Workload
@@ -63,12 +63,12 @@ class Played:
                 broker.force(neighbour, verdict, None, self.now_ms)
 
 
-def play_for_visits(workload: Workload, algorithm: Algorithm, first: int, seed: int) -> Played:
+def play_for_visits(workload: Workload, algorithm: Algorithm, first: int, seed: int, profile: Profile = UNIT) -> Played:
     """Play the first publications of a workload, and record their visits."""
     journeys = _Journeys()
     scenario = scenario_of(workload, RoutingSettings(algorithm), first=first, uncongested=True)
     # There are too many control messages to keep; the observer records publications only.
-    run = run_scenario(scenario, seed=seed, profile=UNIT, detail=Detail.HOPS, keep=False, observers=[journeys])
+    run = run_scenario(scenario, seed=seed, profile=profile, detail=Detail.HOPS, keep=False, observers=[journeys])
     # Publications are numbered in the order in which they are due.
     due = sorted(workload.timed(first), key=lambda each: to_ns(each.at_ms))
     contents = {id_: due[run.names.publication(id_)].publication for id_ in journeys.publishers}

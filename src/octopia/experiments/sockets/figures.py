@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octopia.experiments.charts import INK, LOOKS, drawing, panels, save
+from octopia.experiments.charts import INK, LOOKS, drawing, save, side_by_side
 from octopia.experiments.page import Picture
 from octopia.experiments.sockets.cases import ALGORITHMS, CASES, Case, Quantity
 from octopia.experiments.sockets.rows import SocketRow
@@ -35,7 +35,7 @@ def _draw(case: Case, rows: Sequence[SocketRow], out: Path) -> Picture:
     picture = picture_of(case)
     sizes = sorted({row.brokers for row in rows})
     is_share = case.judged_by is Quantity.SHARE
-    figure, all_axes = panels(
+    figure, all_axes = side_by_side(
         [f"{size} brokers" for size in sizes],
         "delivered, % of what live subscribers were owed" if is_share else "delay of deliveries",
     )
