@@ -24,6 +24,7 @@ from octopia.experiments.paper.plots import (
     draw_lines,
     draw_recoveries,
     scale_lines,
+    start_at_zero,
 )
 from octopia.experiments.paper.rows import CostRow, PublisherRow, SubscriberRow, Tables
 from octopia.experiments.paper.sizes import rate_text
@@ -167,7 +168,9 @@ def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
                 here = tables.under(model, host)
                 draw_curves(axes, [row for row in here.sequences if row.rate_per_minute == rate])
                 draw_bounds(axes, [row for row in here.bounds if row.rate_per_minute == rate])
-        yield _saved(figure, [axes for line in grid for axes in line], folder, name, title, _BURST)
+        everywhere = [axes for line in grid for axes in line]
+        start_at_zero(everywhere)
+        yield _saved(figure, everywhere, folder, name, title, _BURST)
 
 
 def _recovery(tables: Tables, folder: Path) -> Iterator[FigureFile]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.charts import INK, LOOKS, scale_up
 from octopia.experiments.paper.columns import C, Column
-from octopia.experiments.paper.names import Contender, System
+from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, System
 from octopia.experiments.paper.rows import BoundRow, BurstRow, CostRow, SequenceRow, Side, side_of, size_of
 
 if TYPE_CHECKING:
@@ -117,8 +117,13 @@ def draw_curves(axes: Axes, rows: Sequence[SequenceRow]) -> None:
             axes.plot(*points, color=look.colour, linewidth=0.6, alpha=faint)
         axes.plot(*_medians(mine), color=look.colour, label=look.label, linestyle=look.line, linewidth=1.8,
                   zorder=look.order)  # fmt: skip
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+
+
+def start_at_zero(panels: Iterable[Axes]) -> None:
+    """Start both axes at zero; panels share their scales, so this comes after everything is drawn."""
+    for axes in panels:
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
 
 
 def _points(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
@@ -135,7 +140,9 @@ def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
 
 
 def _in_order(sides: Collection[Side]) -> list[Side]:
-    return [side for side in dict.fromkeys((*System, *Contender)) if side in sides]
+    # Adaptive routing is a system and an algorithm, of the same name.
+    order: tuple[Side, ...] = tuple(Contender) if any(side in sides for side in PAPER_ALGORITHMS) else tuple(System)
+    return [side for side in order if side in sides]
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
