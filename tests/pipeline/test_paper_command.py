@@ -99,6 +99,7 @@ def test_faults_fail_the_command_after_the_report(run_command, small_studies, tm
     monkeypatch.chdir(tmp_path)
     faulty = AuditRow("burst-30000-static-0", 100, 1, 0, 0)
     monkeypatch.setattr(reproduction, "run_study", lambda *_: Ran(Tables(audits=(faulty,))))
+    monkeypatch.setattr(reproduction, "_loads", lambda *_: ())
     with pytest.raises(JobFailed, match="faults in 1 runs, the first burst-30000-static-0"):
         run_command("paper", "burst", "--out", "evaluation")
     assert "1 missing" in (tmp_path / "evaluation" / "report.md").read_text()
@@ -114,6 +115,7 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
 
     monkeypatch.setattr(reproduction, "run_study", run_study)
     monkeypatch.setattr(reproduction, "measure_costs", lambda *_: ())
+    monkeypatch.setattr(reproduction, "_loads", lambda *_: ())
     monkeypatch.setattr(reproduction, "load_workload", lambda *_: None)
     with pytest.raises(JobFailed, match=r"but 1 of 4 failed \(subscribers: no memory\)"):
         run_command("paper", "--out", "evaluation")
