@@ -257,6 +257,7 @@ _BURSTS = (
               "54% less", 0.46, _RATIO, ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE),
               _SENDER_AND_TREES),
         _ALL, (_OWN, ratio(columns.BURST_OWN_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _MORE)),
+        ("all deliveries, OctopiA against TID-S", ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, (TID_STATIC,), _MORE)),
     ),
     *_read(
         Claim("Figs. 17-20", "After a burst, TID-S is stable before TID-D.",
@@ -268,6 +269,7 @@ _BURSTS = (
         Claim("Figs. 17-20", "After a burst, OctopiA is stable long before TID.",
               "200 s before", 200.0, _LEAD, seconds_before(_OCTOPIA_BOTH, _TID_BOTH), _SENDER_AND_TREES),
         _GROUPS, (_OWN, seconds_before(_OCTOPIA_BOTH, _TID_BOTH, columns.BURST_OWN_STABLE_MS)),
+        ("all deliveries, in groups, OctopiA against TID-S", seconds_before(_OCTOPIA_BOTH, (TID_STATIC,))),
     ),
 )  # fmt: skip
 

@@ -3,8 +3,8 @@
 An experiment file has a ``[workload]`` (the fields of a ``WorkloadSpec``, one of them with several values; ``host`` of
 a burst may have several too), a ``[run]`` (fields of a ``RunSpec``, ``algorithm`` and ``model`` with several values),
 and one table per scale: the number of ``seeds``, and the fields that are smaller at this scale. One seed makes one
-workload per kind of host broker, and its runs; all algorithms play the same workload under all models, unless
-``algorithm_under_other_models`` names fewer for other models than links.
+workload per kind of host broker, and its runs; all algorithms play the same workload under all models, unless a field
+such as ``algorithm_under_race_trees`` names others for one of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from octopia.workloads.runs import RunSpec
 _E = TypeVar("_E", Contender, Model)
 _BURST_PREFIX = "burst_"
 _HOST = f"{_BURST_PREFIX}host"
-_OF_RUNS = ("algorithm", "algorithm_under_other_models", "model")
+_UNDER = {model: f"algorithm_under_{model.value.replace('-', '_')}" for model in Model}
+_OF_RUNS = ("algorithm", "model", *_UNDER.values())
 """The fields with one value per run; a scale may replace them."""
 
 
@@ -213,9 +214,7 @@ class _Runs:
 
     def _contenders(self, model: Model) -> list[Contender]:
         named = self.fields.get("algorithm", Contender.DYNAMIC)
-        if model is not Model.LINKS:
-            named = self.fields.get("algorithm_under_other_models", named)
-        return [self._choice(Contender, each) for each in _listed(named)]
+        return [self._choice(Contender, each) for each in _listed(self.fields.get(_UNDER[model], named))]
 
     def _choice(self, choices: type[_E], value: str) -> _E:
         try:
