@@ -8,7 +8,7 @@ WORKERS ?= 4
 # Modules with C types beside them are compiled.
 TYPES  := $(wildcard src/octopia/*/*.pxd)
 
-.PHONY: setup demo test check docs bench soak clean
+.PHONY: setup demo test retest check docs bench soak clean
 
 setup: $(READY)
 
@@ -17,6 +17,10 @@ demo: $(READY)
 
 test: check
 	$(BIN)/pytest -n $(WORKERS) -q
+
+# The tests that failed last time, one after the other. It fails if there are none, such as after a failed check.
+retest: $(READY)
+	$(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -41,9 +45,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/client.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/security.py
+	$(BIN)/python benchmarks/operating.py
 	$(BIN)/python benchmarks/congestion.py
 	$(BIN)/python benchmarks/storm.py
 	$(BIN)/python benchmarks/truth.py
+	$(BIN)/python benchmarks/pipeline.py --publications 10000 40000 --subscriptions 2000
+	$(BIN)/python benchmarks/streams.py
 
 soak: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -q -m soak --timeout 0
