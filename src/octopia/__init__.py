@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from octopia.content import Disjunction as Filter
     from octopia.content import Publication
     from octopia.errors import (
+        AccessDenied,
         BadFrame,
+        BrokenCredentials,
         ClosedByPeer,
         FilterTooLarge,
         InternalError,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         RequestRefused,
         SlowSubscriber,
         TimedOut,
+        TlsFailure,
         Unavailable,
         UnknownBroker,
         UsageError,
@@ -56,8 +59,8 @@ __all__ += ["Advertisement", "Cause", "Client", "Gap", "Received", "Subscription
 __all__ += ["BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"]
 __all__ += ["InternalError", "InvariantBroken", "OctopiaError"]
 __all__ += ["UsageError", "InvalidFilter", "FilterTooLarge", "InvalidPublication", "RequestRefused"]
-__all__ += ["InvalidFile", "InvalidOverlay", "UnknownBroker"]
-__all__ += ["PeerError", "BadFrame", "ClosedByPeer", "ProtocolViolation"]
+__all__ += ["BrokenCredentials", "InvalidFile", "InvalidOverlay", "UnknownBroker"]
+__all__ += ["PeerError", "AccessDenied", "BadFrame", "ClosedByPeer", "ProtocolViolation", "TlsFailure"]
 __all__ += ["NetworkError", "NotConfirmed", "OutcomeUnknown", "SlowSubscriber", "TimedOut", "Unavailable"]
 
 _MODULES = ("errors", "settings", "content", "protocol", "client", "runtime.local")

@@ -10,13 +10,18 @@
     │   ├── InvalidOverlay     a tree, a number of clusters or a link that is not part of a valid overlay
     │   │   └── UnknownBroker  a broker that is not part of the overlay
     │   ├── InvalidFile        an overlay or scenario file: an unknown key, a wrong type, a missing value
+    │   ├── BrokenCredentials  a file of certificates, keys or tokens that is missing or cannot be used
     │   ├── InvalidData        a data table that is missing, or lacks columns
+    │   ├── DamagedData        stored publications that were changed, or cannot be read back
     │   ├── MissingDependency  software that must be installed first
     │   └── RequestRefused     a broker refused a client's request, with its reason
     ├── PeerError              the peer's mistake
     │   ├── ProtocolViolation  a message that this link may not carry
     │   ├── BadFrame           bytes that cannot be decoded
+    │   ├── BadRequest         an HTTP request that cannot be answered, with the status that says why
+    │   ├── TlsFailure         no TLS connection: one end speaks no TLS, or a certificate is not accepted
     │   └── ClosedByPeer       the peer closed the connection, with its reason
+    │       └── AccessDenied   a broker does not accept the token of a client
     ├── NetworkError           nobody's mistake: an operation did not complete
     │   ├── Unavailable        no broker can be reached
     │   ├── NotConfirmed       a request was not confirmed in time
@@ -87,8 +92,16 @@ class InvalidFile(UsageError):
     """An overlay or scenario file with an unknown key, a wrong type or an impossible value."""
 
 
+class BrokenCredentials(UsageError):
+    """A file of certificates, keys or tokens that is missing or cannot be used."""
+
+
 class InvalidData(UsageError):
     """A data table that is missing, lacks columns or cannot be read."""
+
+
+class DamagedData(UsageError):
+    """Stored publications that were changed by somebody else, or that a disk does not give back."""
 
 
 class MissingDependency(UsageError):
@@ -111,6 +124,23 @@ class BadFrame(PeerError):
     """Bytes arrived that are not a frame, or a frame with invalid contents."""
 
 
+class BadRequest(PeerError):
+    """An HTTP request that cannot be answered; ``headers`` are for the response."""
+
+    def __init__(self, status: int, sentence: str, headers: Sequence[tuple[str, str]] = ()):
+        super().__init__(status, sentence)
+        self.status = status
+        self.sentence = sentence
+        self.headers = tuple(headers)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class TlsFailure(PeerError):
+    """No TLS connection: one end speaks TLS and the other does not, or a certificate is not accepted."""
+
+
 class ClosedByPeer(PeerError):
     """The peer closed the connection; ``code`` is for programs, ``reason`` for people.
 
@@ -127,6 +157,10 @@ class ClosedByPeer(PeerError):
 
     def __str__(self) -> str:
         return f"the other end closed the connection ({self.code}){': ' if self.reason else ''}{self.reason}"
+
+
+class AccessDenied(ClosedByPeer):
+    """A broker does not accept a token: it is missing, wrong, expired or revoked, or its role is another."""
 
 
 class NetworkError(OctopiaError):

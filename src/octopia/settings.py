@@ -1,4 +1,4 @@
-"""Routing settings and resource limits: the ``[routing]`` and ``[limits]`` tables of overlay files."""
+"""Routing, resource limits, the log and security: the tables of overlay files that do not describe the overlay."""
 
 from __future__ import annotations
 
@@ -90,7 +90,54 @@ class ResourceLimits:
     memory_bytes: int = 0
 
 
+class LogFormat(enum.StrEnum):
+    """The form of a line in the log: ``key=value`` pairs, or a JSON object."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(enum.StrEnum):
+    """The least important events that are logged."""
+
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The form and the detail of the log of a broker process."""
+
+    format: LogFormat = LogFormat.TEXT
+    level: LogLevel = LogLevel.WARNING
+
+
 UNLIMITED = ResourceLimits(**{field.name: 0 for field in dataclasses.fields(ResourceLimits)})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """The files with which brokers and clients identify themselves; an empty path means that there is none.
+
+    ``{broker}`` in a path stands for the name of a broker. ``own_operator`` is the hash of a secret that the command
+    made which runs the brokers, for its own operators; it is in no file.
+    """
+
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    client_tokens: str = ""
+    own_operator: str = dataclasses.field(default="", repr=False)
+
+    @property
+    def has_tls(self) -> bool:
+        """True if connections are encrypted."""
+        return bool(self.certificate)
+
+    @property
+    def has_tokens(self) -> bool:
+        """True if clients and operators need a token."""
+        return bool(self.client_tokens)
 
 
 class Limit(enum.StrEnum):

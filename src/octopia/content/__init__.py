@@ -21,7 +21,17 @@ from octopia.content.filters import Disjunction, Filter, group_by_attribute
 from octopia.content.language import TextForm, format_expression, format_filter, parse_expression, parse_filter
 from octopia.content.predicates import Operator, Predicate, contains, like, negate, suffix
 from octopia.content.publications import Publication
-from octopia.content.relations import Mismatch, conforms, covers, explain_mismatch, intersects, matches
+from octopia.content.relations import (
+    Mismatch,
+    conforms,
+    conjoin,
+    covers,
+    explain_filter,
+    explain_mismatch,
+    intersection_with,
+    intersects,
+    matches,
+)
 from octopia.content.values import Value, ValueType, value_type
 
 __all__ = [
@@ -42,13 +52,16 @@ __all__ = [
     "Value",
     "ValueType",
     "conforms",
+    "conjoin",
     "contains",
     "covers",
     "evaluate",
+    "explain_filter",
     "explain_mismatch",
     "format_expression",
     "format_filter",
     "group_by_attribute",
+    "intersection_with",
     "intersects",
     "like",
     "matches",

@@ -24,6 +24,11 @@ def format_sql(expression: Expression) -> str:
     return _format(expression, format_value)
 
 
+def shorten(text: str, length: int) -> str:
+    """Return a text of at most ``length`` characters, with dots in place of its end."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
 def show_expression(expression: Expression) -> str:
     """Return an expression for people to read; unlike ``format_sql`` it refuses no value."""
     return _format(expression, show_value)

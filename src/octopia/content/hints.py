@@ -1,4 +1,4 @@
-"""Hints for mistakes that people make in filter texts, mostly habits from other languages."""
+"""Hints for common mistakes in filters, mostly habits from other languages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HINT_LENGTH_MAX = 40
 
 
 def hint_at(text: str, position: int, expected: Collection[str], after: str) -> str:
-    """Return a hint for what a text has at a position, or an empty string.
+    """Return a hint for the mistake at a position of a filter, or an empty string.
 
     ``expected`` are the phrases of the parser, and ``after`` is the token before the position.
     """
@@ -27,6 +27,8 @@ def hint_at(text: str, position: int, expected: Collection[str], after: str) -> 
         return f"write {_CONNECTIVES[character]} instead of {written}"
     if character == "!" and "a condition" in expected:
         return "write NOT instead of !"
+    if character == "*" and "a value" not in expected and "a string" not in expected:
+        return "write TRUE for all publications" if "a condition" in expected else "filters do not calculate"
     if character and character in _CURLY_QUOTES:
         return "strings have straight single quotes, as in 'text'"
     if "a value" in expected or "a string" in expected:
@@ -41,6 +43,10 @@ def _hint_for_value(rest: str) -> str:
         word = rest[1:].partition('"')[0]
     else:
         word = rest.split(maxsplit=1)[0].rstrip("'),") if rest.strip() else ""
+        if word == "*":
+            return "write IS NOT NULL for any value"
+        if "*" in word and "'" not in word and len(word) <= _HINT_LENGTH_MAX:
+            return f"write LIKE '{word.replace('*', '%')}', where % stands for any characters"
         if word.upper() == "NULL":
             return "write IS NULL or IS NOT NULL"
         if not (word[:1].isalpha() or word[:1] == "_") or word.upper() in KEYWORDS:

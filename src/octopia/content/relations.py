@@ -13,18 +13,22 @@ no may be wrong, a yes is always right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
 from octopia.content.domains import implied, satisfiable
-from octopia.content.filters import Disjunction, Filter
+from octopia.content.filters import Disjunction, Filter, check_filter_count
 from octopia.content.formatting import show_expression
 from octopia.content.literals import format_name, show_value
 from octopia.content.predicates import Operator, Predicate, bounds, elements
 from octopia.content.publications import Publication
 from octopia.content.values import Value, value_type
+
+_TEXTS_MAX = 1024
+"""The number of lists of strings that are cached as sets."""
 
 
 def matches(interest: Disjunction, publication: Publication) -> bool:
@@ -51,12 +55,35 @@ def conforms(advertisement: Disjunction, publication: Publication) -> bool:
 
 def intersects(advertisement: Disjunction, subscription: Disjunction) -> bool:
     """Return whether a publication may conform to the advertisement and match the subscription."""
-    return any(_may_meet(declared, wanted) for wanted in subscription.filters for declared in advertisement.filters)
+    return intersection_with(subscription)(advertisement)
+
+
+def intersection_with(subscription: Disjunction) -> Callable[[Disjunction], bool]:
+    """Return a function that returns whether an advertisement intersects the subscription, for many advertisements."""
+    wanted = [each.required for each in subscription.filters]
+
+    def intersects_it(advertisement: Disjunction) -> bool:
+        for declared in advertisement.filters:
+            promised = declared.by_attribute
+            for required in wanted:
+                if _may_meet(promised, required):
+                    return True
+        return False
+
+    return intersects_it
 
 
 def covers(wide: Disjunction, narrow: Disjunction) -> bool:
     """Return whether every publication that matches ``narrow`` certainly matches ``wide``."""
     return all(_impossible(each) or any(_implies(each, other) for other in wide.filters) for each in narrow.filters)
+
+
+def conjoin(one: Disjunction, other: Disjunction) -> Disjunction:
+    """Return the filter that matches exactly what both match; raise ``FilterTooLarge`` if it is beyond the limits."""
+    check_filter_count(len(one.filters) * len(other.filters))
+    return Disjunction(
+        tuple([Filter((*each.predicates, *more.predicates)) for each in one.filters for more in other.filters])
+    )
 
 
 class Mismatch(msgspec.Struct, frozen=True):
@@ -81,6 +108,13 @@ def explain_mismatch(interest: Disjunction, publication: Publication) -> tuple[M
     )
 
 
+def explain_filter(failed: Filter, publication: Publication) -> tuple[Mismatch, ...]:
+    """Return the reason for each predicate of a filter that is not true."""
+    attributes = publication.attributes
+    answers = [(each, each.evaluate(attributes)) for each in failed.predicates]
+    return tuple(Mismatch(0, each, answer, _reason(each, answer, attributes)) for each, answer in answers if not answer)
+
+
 def _announces(declared: Filter, attributes: Mapping[str, Value]) -> bool:
     mentioned: dict[str, None] = {}
     for each in declared.predicates:
@@ -92,11 +126,14 @@ def _announces(declared: Filter, attributes: Mapping[str, Value]) -> bool:
     return len(mentioned) == len(attributes)
 
 
-def _may_meet(declared: Filter, wanted: Filter) -> bool:
-    """Return whether every required attribute of ``wanted`` is declared with a value that may satisfy it."""
-    by_attribute = declared.by_attribute
-    for attribute, predicates in wanted.required.items():
-        promised = by_attribute.get(attribute)
+_Predicates: TypeAlias = Mapping[str, tuple[Predicate, ...]]
+"""The predicates of a filter by attribute."""
+
+
+def _may_meet(declared: _Predicates, required: _Predicates) -> bool:
+    """Return whether every required attribute is declared with a value that may satisfy it."""
+    for attribute, predicates in required.items():
+        promised = declared.get(attribute)
         if promised is None:
             return False
         if len(promised) == len(predicates) == 1:
@@ -126,11 +163,16 @@ def _answer_at_once(one: Predicate, other: Predicate) -> bool | None:
             return False
         return bool(low <= high and low2 <= high2 and low <= high2 and low2 <= high)
     if one.operator is Operator.IN and other.operator is Operator.IN:
-        values, values2 = elements(one), elements(other)
-        if any(type(each) is not str for each in (*values, *values2)):
-            return None
-        return not frozenset(values).isdisjoint(values2)
+        texts, texts2 = _texts(elements(one)), _texts(elements(other))
+        return None if texts is None or texts2 is None else not texts.isdisjoint(texts2)
     return None
+
+
+@functools.lru_cache(maxsize=_TEXTS_MAX)
+def _texts(values: tuple[Value, ...]) -> frozenset[str] | None:
+    """Return a list of strings as a set, or None for a list with other values."""
+    texts = frozenset([each for each in values if isinstance(each, str)])
+    return texts if all(isinstance(each, str) for each in values) else None
 
 
 def _impossible(narrow: Filter) -> bool:

@@ -12,15 +12,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address, can_be_resolved
 from octopia.errors import InvalidOverlay
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link, Scot
 from octopia.overlay.trees import default_clusters, parse_tree
-from octopia.settings import Algorithm, PathSelection, ResourceLimits, RoutingSettings, TidCopies
+from octopia.settings import (
+    Algorithm,
+    LogFormat,
+    LogLevel,
+    LogSettings,
+    PathSelection,
+    ResourceLimits,
+    RoutingSettings,
+    SecuritySettings,
+    TidCopies,
+)
 from octopia.tomlfile import Table, read_toml
 
 _DEFAULT_LIMITS = ResourceLimits()
+_DEFAULT_LOG = LogSettings()
+_NO_SECURITY = SecuritySettings()
+_TLS_FILES = ("ca", "certificate", "key")
 _NETWORK_ROUTING = RoutingSettings()
 
 
@@ -43,14 +56,20 @@ class Overlay:
     shapes: Mapping[Link, LinkShape]
     routing: RoutingSettings
     limits: ResourceLimits = _DEFAULT_LIMITS
+    log: LogSettings = _DEFAULT_LOG
+    security: SecuritySettings = _NO_SECURITY
 
 
 def load_overlay(path: Path, routing: RoutingSettings = _NETWORK_ROUTING) -> Overlay:
     """Read an overlay file; missing keys of ``[routing]`` are as in ``routing``."""
     table = read_toml(path)
     overlay = _read_contents(table, routing)
+    security = _read_security(table.table("security"), path.parent)
     table.finish()
-    return overlay
+    if security.has_tls:
+        addresses = {broker: dataclasses.replace(each, speaks_tls=True) for broker, each in overlay.addresses.items()}
+        overlay = dataclasses.replace(overlay, addresses=addresses)
+    return dataclasses.replace(overlay, security=security)
 
 
 def read_overlay(table: Table, base_directory: Path, routing: RoutingSettings) -> Overlay:
@@ -72,6 +91,19 @@ def overlay_from_text(tree: str, clusters: int | None = None) -> Overlay:
     return Overlay(name=tree, scot=scot, addresses=_default_addresses(scot), shapes={}, routing=_NETWORK_ROUTING)
 
 
+def with_overrides(overlay: Overlay, tables: Mapping[str, Mapping[str, object]], place: str) -> Overlay:
+    """Return an overlay with other values in ``[routing]``, ``[limits]`` and ``[log]``; errors begin with ``place``."""
+    table = Table(tables, place)
+    changed = dataclasses.replace(
+        overlay,
+        routing=read_routing(table.table("routing"), overlay.routing),
+        limits=_read_limits(table.table("limits"), overlay.limits),
+        log=_read_log(table.table("log"), overlay.log),
+    )
+    table.finish()
+    return changed
+
+
 def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSettings:
     """Read a ``[routing]`` table; missing keys are as in ``defaults``."""
     if table is None:
@@ -89,17 +121,39 @@ def read_routing(table: Table | None, defaults: RoutingSettings) -> RoutingSetti
     )
 
 
-def _read_limits(table: Table | None) -> ResourceLimits:
-    """Read a ``[limits]`` table: integers, and rates, which are numbers."""
+def _read_limits(table: Table | None, defaults: ResourceLimits = _DEFAULT_LIMITS) -> ResourceLimits:
+    """Read a ``[limits]`` table: integers, and rates, which are numbers; missing keys are as in ``defaults``."""
     if table is None:
-        return _DEFAULT_LIMITS
+        return defaults
     given: dict[str, Any] = {
-        field.name: table.integer(field.name, field.default, minimum=0)
+        field.name: table.integer(field.name, getattr(defaults, field.name), minimum=0)
         if isinstance(field.default, int)
-        else table.number(field.name, field.default, minimum=0)
+        else table.number(field.name, getattr(defaults, field.name), minimum=0)
         for field in dataclasses.fields(ResourceLimits)
     }
     return ResourceLimits(**given)
+
+
+def _read_log(table: Table | None, defaults: LogSettings = _DEFAULT_LOG) -> LogSettings:
+    """Read a ``[log]`` table; missing keys are as in ``defaults``."""
+    if table is None:
+        return defaults
+    return LogSettings(
+        format=table.choice("format", LogFormat, defaults.format), level=table.choice("level", LogLevel, defaults.level)
+    )
+
+
+def _read_security(table: Table | None, folder: Path) -> SecuritySettings:
+    """Read a ``[security]`` table; paths are relative to the folder of the file."""
+    if table is None:
+        return _NO_SECURITY
+    given = {name: table.text(name, "") for name in (*_TLS_FILES, "client_tokens")}
+    missing = [key for key in _TLS_FILES if not given[key]]
+    if missing and len(missing) < len(_TLS_FILES):
+        raise table.error(f"expected {', '.join(_TLS_FILES)} together, got no {missing[0]}")
+    if missing:
+        raise table.error(f"expected {', '.join(_TLS_FILES)}, got none: tokens are safe over TLS only")
+    return SecuritySettings(**{key: str(folder / path) if path else "" for key, path in given.items()})
 
 
 def read_broker(table: Table, key: str, scot: Scot) -> BrokerId:
@@ -147,6 +201,7 @@ def _read_contents(table: Table, routing: RoutingSettings) -> Overlay:
         shapes=_read_shapes(table.tables("link"), scot),
         routing=read_routing(table.table("routing"), routing),
         limits=_read_limits(table.table("limits")),
+        log=_read_log(table.table("log")),
     )
 
 
@@ -179,7 +234,7 @@ def _read_addresses(table: Table | None, scot: Scot) -> dict[BrokerId, Address]:
 
 def _read_address(table: Table, default: Address) -> Address:
     host = table.text("host", default.host)
-    if not host or any(each.isspace() for each in host):
+    if not host or any(each.isspace() for each in host) or not can_be_resolved(host):
         raise table.wrong("host", "the name or address of a machine")
     if any(each in host for each in ":[]"):
         host = _read_ipv6(table, host)

@@ -171,6 +171,8 @@ def test_read_broker_names_the_place():
         (BASE + '[brokers."b.3"]\nport = "7400"', InvalidFile, "expected port to be an integer"),
         (BASE + '[brokers."b.3"]\nhost = ""', InvalidFile, "expected host to be the name or address of a machine"),
         (BASE + '[brokers."b.3"]\nhost = "a b"', InvalidFile, "expected host to be"),
+        (BASE + '[brokers."b.3"]\nhost = "a..b"', InvalidFile, "expected host to be the name or address of a machine"),
+        (BASE + f'[brokers."b.3"]\nhost = "{"a" * 64}"', InvalidFile, "expected host to be the name or address"),
         (
             BASE + '[brokers."b.3"]\nhost = "[::1]"',
             InvalidFile,
