@@ -25,6 +25,7 @@ from octopia.broker.adaptive_routing import (
 )
 from octopia.broker.congestion import LEAST_COPY_MS, Rule, work_of
 from octopia.broker.interface import Decision, Detail, LinkView, Routed, Verdict
+from octopia.broker.queues import usual_copy_ms
 from octopia.broker.rerouting import duties_taken_back, merged, static_parts
 from octopia.broker.state import State
 from octopia.broker.statuses import AlinkStatus, Status, make_status
@@ -35,6 +36,7 @@ from octopia.protocol import ClusterIndexVector
 from octopia.protocol.duties import Duties, Lane, Origin, clusters_of, lane_of
 from octopia.protocol.messages import Detour, LinkStatuses, Publish
 from octopia.protocol.transit import further
+from octopia.settings import Algorithm
 
 Outgoing: TypeAlias = tuple[BrokerId, Publish, Duties | None]
 """A copy of a publication, the link that it is for, and under adaptive routing its duties."""
@@ -97,6 +99,8 @@ class View:
             queue = self._state.queues[link]
             if self._state.neighbourhood.secondary_neighbours:
                 verdict = queue.congested(self._state.now_ms, self._common_ms)
+                if self._state.algorithm is not Algorithm.ADAPTIVE:
+                    verdict = not self._state.carries_data(link)  # Whatever waits, copies take their static paths.
             else:
                 verdict = not self._state.carries_data(link)  # With one cluster there is no other way.
             self._verdicts[link] = verdict
@@ -133,8 +137,7 @@ class View:
 
     def _common_ms(self) -> float:
         """Return the time that a copy takes on most links; one that has carried nothing counts as free."""
-        now_ms = self._state.now_ms
-        return statistics.median_low(queue.pace.copy_ms(now_ms) or 0.0 for queue in self._state.queues.values())
+        return usual_copy_ms(self._state.queues.values(), self._state.now_ms)
 
     def _usual(self) -> float | None:
         """Return the time that a copy usually takes here: the median, which one slow link does not spoil."""

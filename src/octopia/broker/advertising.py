@@ -88,7 +88,11 @@ def forget(state: State, advertisement: AdvertisementId) -> None:
 
 
 def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None:
-    """Store at the host broker whether the sender's cluster wants these advertisements, and acknowledge it."""
+    """Store at the host broker whether the sender's cluster wants these advertisements, and acknowledge it.
+
+    An update names no cluster: its bit is that of the neighbour that sent it, so nobody sets that of another cluster.
+    """
+    _check_host(state, secondary, message)
     stored: list[tuple[AdvertisementId, Version]] = []
     for advertisement, directions in list(_answers_in(state, secondary, message)):
         entry = state.clt.get(advertisement)
@@ -99,6 +103,17 @@ def on_civ_update(state: State, secondary: BrokerId, message: CivUpdate) -> None
             confirming.advertisement_settled(state, entry)
     if stored and state.confirms:
         state.send(secondary, CivAck(tuple(stored)))
+
+
+def _check_host(state: State, secondary: BrokerId, message: CivUpdate) -> None:
+    """Raise ProtocolViolation for an update of advertisements that are hosted elsewhere."""
+    named = (*message.wanted, *message.unwanted) if isinstance(message, CivState) else message.advertisements
+    for advertisement in named:
+        if advertisement.host_broker != state.neighbourhood.broker:
+            raise ProtocolViolation(
+                f"{secondary} may set the bit of cluster {secondary.cluster} in advertisements of this broker only, "
+                f"got {advertisement}"
+            )
 
 
 def drop_answers(state: State, secondary: BrokerId, advertisements: Iterable[AdvertisementId] | None = None) -> None:

@@ -130,7 +130,7 @@ def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: Subsc
         return
     subscription = verbs.subscribe(state, client_id, request)
     client.subscriptions[handle] = subscription
-    state.subscribers[subscription] = Subscriber(client_id, handle)
+    state.subscribers[subscription] = Subscriber.of(client_id, handle)
     state.trace_request(client_id, kind, subscription, handle)
 
 

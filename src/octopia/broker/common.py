@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-import operator
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -29,6 +28,7 @@ from octopia.broker.interface import (
     Told,
 )
 from octopia.broker.numbered import Kept
+from octopia.broker.plans import plan_delivery
 from octopia.broker.queues import OutputQueue
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
@@ -43,12 +43,15 @@ from octopia.protocol.messages import (
     Message,
     NeighbourMessage,
 )
-from octopia.settings import UNLIMITED, ResourceLimits, RoutingSettings
+from octopia.settings import UNLIMITED, Algorithm, ResourceLimits, RoutingSettings
 
 _RECENT_INPUTS = 32
 
-_number_of = operator.attrgetter("number")
-_client_of = operator.itemgetter(0)
+_SHARED = tuple((handle,) for handle in range(256))
+"""The tuples of single handles that all clients share, so that they can share a delivery, too."""
+
+_ON_THE_WAY = (Cause.LINK_DOWN, Cause.UNACKNOWLEDGED)
+"""The causes by which publications for a link are lost."""
 
 # Looking up an enum member costs more than the rest of the check of the trace level.
 _DELIVERIES, _HOPS, _ALL = Detail.DELIVERIES, Detail.HOPS, Detail.ALL
@@ -99,10 +102,16 @@ class Client:
 
 
 class Subscriber(msgspec.Struct, frozen=True, gc=False):
-    """The local client that has a subscription, and its handle."""
+    """The local client that has a subscription, and its handle; ``stop`` is both as part of a plan."""
 
     client: ClientId
     handle: int
+    stop: tuple[ClientId, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, client: ClientId, handle: int) -> Subscriber:
+        """Return the subscriber for a subscription of a client."""
+        return cls(client, handle, (client, _SHARED[handle] if 0 <= handle < len(_SHARED) else (handle,)))
 
 
 @dataclasses.dataclass(slots=True)
@@ -112,7 +121,7 @@ class CommonState:
     ``queues`` are the queues to neighbours. ``subscribers`` maps each subscription of a local client to that client and
     its handle. ``for_clients`` holds the entries for local clients that the driver has not taken yet. ``plans`` caches
     delivery plans by set of subscriptions. ``backlog`` is work that was too long for the inputs that caused it, by kind
-    and by the peer that it concerns.
+    and by the peer that it concerns. ``algorithm`` is the one that routes now (``switching``).
     """
 
     neighbourhood: Fixed[Neighbourhood]
@@ -136,8 +145,10 @@ class CommonState:
     next_advertisement: int = 0
     next_subscription: int = 0
     next_publication: int = 0
+    algorithm: Algorithm = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        self.algorithm = self.settings.routing.algorithm
         for neighbour in self.neighbourhood.neighbours:
             settings, routing = self.settings, self.settings.routing
             self.queues[neighbour] = OutputQueue(
@@ -259,30 +270,14 @@ class CommonState:
             self.for_clients.append(Told(client, reply))
 
     def plan_delivery(self, subscriptions: Sequence[SubscriptionId]) -> DeliveryPlan:
-        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id.
-
-        Clients with equal handles share one tuple, so that they can share a delivery, too.
-        """
-        found = [self.subscribers[each] for each in subscriptions]
-        handles: dict[ClientId, tuple[int, ...]] = {each.client: (each.handle,) for each in found}
-        if len(handles) < len(found):
-            handles = self._handles_of(subscriptions)
-        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-        plan = [(client, shared.setdefault(each, each)) for client, each in handles.items()]
-        plan.sort(key=_client_of)
-        return tuple(plan)
-
-    def _handles_of(self, subscriptions: Sequence[SubscriptionId]) -> dict[ClientId, tuple[int, ...]]:
-        """Return the handles of each client; this broker has minted the ids, so their numbers give the order."""
-        handles: dict[ClientId, tuple[int, ...]] = {}
-        for subscription in sorted(subscriptions, key=_number_of):
-            subscriber = self.subscribers[subscription]
-            handles[subscriber.client] = (*handles.get(subscriber.client, ()), subscriber.handle)
-        return handles
+        """Return the clients with these subscriptions, by name, each with its handles in order of subscription id."""
+        return plan_delivery(subscriptions, self.subscribers)
 
     def count_loss(self, cause: Cause, count: int, peer: Peer | None) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""
         self.counters.count_loss(cause, count)
+        if cause in _ON_THE_WAY and isinstance(peer, BrokerId):
+            self.queues[peer].dropped += count
         self.effects.losses += (Loss(cause, count, peer),)
 
     # Facts.
@@ -338,7 +333,7 @@ class CommonState:
     def trace_window(self, peer: BrokerId) -> None:
         """Record the ratio of Eq. 3 when a window has closed."""
         queue = self.queues[peer]
-        queue.window.roll(self.now_ms)
+        queue.window.roll(self.now_ms, len(queue))
         if queue.window.is_news:
             queue.window.is_news = False
             ratio = (1 + queue.window.closed_entered) / (1 + queue.window.closed_left)

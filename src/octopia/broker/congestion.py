@@ -104,18 +104,29 @@ def rule_of(load: LinkLoad, limits: CongestionLimits, usual_ms: float = 0.0) -> 
 class Hold:
     """The verdict on a link, which is held for a while: see ``is_congested``."""
 
-    __slots__ = ("_limits", "_until_ms")
+    __slots__ = ("_limits", "_total_ms", "_until_ms")
 
     def __init__(self, limits: CongestionLimits):
         self._limits = limits
         self._until_ms = 0.0
+        self._total_ms = 0.0
 
     def is_congested(self, load: LinkLoad, now_ms: float, usual_ms: float = 0.0) -> bool:
         """Return whether a link is congested, or was so when it was last asked for within ``hold_ms``."""
         if is_congested(load, self._limits, usual_ms):
-            self._until_ms = now_ms + self._limits.hold_ms
+            until_ms = now_ms + self._limits.hold_ms
+            self._total_ms += until_ms - max(now_ms, self._until_ms)
+            self._until_ms = until_ms
             return True
         return self.lasts(now_ms)
+
+    def looks_congested(self, load: LinkLoad, now_ms: float, usual_ms: float = 0.0) -> bool:
+        """Return the verdict of ``is_congested`` for a report, which must not hold it."""
+        return self.lasts(now_ms) or is_congested(load, self._limits, usual_ms)
+
+    def congested_ms(self, now_ms: float) -> float:
+        """Return the time up to now for which routing held the link for congested."""
+        return self._total_ms - max(0.0, self._until_ms - now_ms)
 
     def is_free(self, length: int, entered: int, left: int, pace: Pace, now_ms: float) -> bool:
         """Return whether a link is not congested, as ``is_congested`` does; False if that needs a closer look."""

@@ -17,6 +17,7 @@ def deliver_to(state: CommonState, publication: Copy, subscriptions: tuple[Subsc
     if subscriptions:
         plan = state.plans.of(subscriptions, state.plan_delivery)
         state.for_clients.append(Delivered(publication, subscriptions, plan))
+        state.counters.delivered += len(subscriptions)
 
 
 def still_served(state: CommonState, subscriptions: tuple[SubscriptionId, ...]) -> tuple[SubscriptionId, ...]:

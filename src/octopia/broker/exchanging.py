@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 
 from octopia.broker import advertising, answers, confirming, losses, placing, subscribing
 from octopia.broker.state import Recovery, State, Task
+from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from octopia.protocol import Cause
 from octopia.protocol.messages import (
@@ -98,6 +99,9 @@ def remove(state: State, sender: BrokerId, subscriptions: Iterable[SubscriptionI
 
 def on_advertisement_digest(state: State, host_broker: BrokerId, digest: AdvertisementDigest) -> None:
     """Fetch missing advertisements, answer with our bits for the rest, and remove those that no part has named."""
+    foreign = [each for each in digest.advertisements if each.host_broker != host_broker]
+    if foreign:
+        raise ProtocolViolation(f"{host_broker} may name its own advertisements only, got {foreign[0]}")
     if not digest.continues:
         known = {entry.id: None for entry in state.clt if entry.last_hop == host_broker}
         state.unnamed_advertisements[host_broker] = known

@@ -13,6 +13,7 @@ cdef class Deliveries:
     cdef public object _plan_for
     cdef public dict _plans
     cdef public long long _version
+    cdef public long long delivered
 
     cdef int begin(self, list entries, long long version) except -1
     cdef int add(self, Publish copy, bytes numbers) except -1
@@ -38,7 +39,7 @@ cdef class Roads:
     cdef public long long _batch
     cdef public double _now_ms
     cdef public object _view
-    cdef public Deliveries _deliveries
+    cdef public Deliveries deliveries
     cdef public long long unwanted
     cdef readonly dict reached
 
@@ -62,7 +63,7 @@ cdef class Entrance:
     cdef public object _conforming
     cdef public object _audience_of
     cdef public object _gate_to
-    cdef public Deliveries _deliveries
+    cdef public Deliveries deliveries
     cdef public unsigned long long next_number
     cdef public dict reached
 

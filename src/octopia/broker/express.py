@@ -54,13 +54,13 @@ class Roads:
 
     __slots__ = (
         "_batch",
-        "_deliveries",
         "_duties",
         "_hop_limit",
         "_now_ms",
         "_roads",
         "_source",
         "_view",
+        "deliveries",
         "queues",
         "reached",
         "unwanted",
@@ -82,7 +82,7 @@ class Roads:
         self._batch = 0
         self._now_ms = 0.0
         self._view: Any = None
-        self._deliveries = deliveries
+        self.deliveries = deliveries
         self.unwanted = 0
         self.reached: dict[BrokerId, None] = {}
 
@@ -95,7 +95,7 @@ class Roads:
         self._batch += 1
         self._now_ms = now_ms
         self._view = view
-        self._deliveries.begin(entries, version)
+        self.deliveries.begin(entries, version)
         self.unwanted = 0
         self.reached = {}
 
@@ -122,7 +122,7 @@ class Roads:
             road.is_used = True
             self.reached.update(dict.fromkeys(road.links))
         if match.numbers:
-            self._deliveries.add(publication, match.numbers)
+            self.deliveries.add(publication, match.numbers)
         elif not links:
             self.unwanted += 1
         if road.queues:
@@ -157,10 +157,10 @@ class Deliveries:
     """The deliveries to local clients: an entry per publication, with the plan of its recipients.
 
     Plans are looked up once per set of subscriptions, until subscriptions change; ``plan_for`` finds them by the
-    numbers of a match.
+    numbers of a match. ``delivered`` counts the deliveries of a batch, one per subscription.
     """
 
-    __slots__ = ("_entries", "_plan_for", "_plans", "_version")
+    __slots__ = ("_entries", "_plan_for", "_plans", "_version", "delivered")
 
     def __init__(
         self,
@@ -171,10 +171,12 @@ class Deliveries:
         self._plan_for = plan_for
         self._plans: dict[bytes, Any] = {}
         self._version = NO_VERSION
+        self.delivered = 0
 
     def begin(self, entries: list[Any], version: int) -> None:
         """Begin a batch with a list for its entries; plans of another version, or of none, are forgotten."""
         self._entries = entries
+        self.delivered = 0
         if self._version != version or version == NO_VERSION or len(self._plans) >= MOST_PLANS:
             self._version = version
             self._plans.clear()
@@ -185,6 +187,7 @@ class Deliveries:
         if plan is self:
             plan = self._plans[numbers] = self._plan_for(numbers)
         if plan is not None:
+            self.delivered += len(plan[0])
             self._entries.append(Delivered(copy, plan[0], plan[1]))
 
 
@@ -198,12 +201,12 @@ class Entrance:
         "_audience_of",
         "_audiences",
         "_conforming",
-        "_deliveries",
         "_gate_to",
         "_gates",
         "_host",
         "_incarnation",
         "_now_ms",
+        "deliveries",
         "next_number",
         "reached",
     )
@@ -232,7 +235,7 @@ class Entrance:
         self._conforming = conforming
         self._audience_of = audience_of
         self._gate_to = gate_to
-        self._deliveries = deliveries
+        self.deliveries = deliveries
 
     def pass_on(self, requests: list[Any], matches: list[Match], at: int) -> int:
         """Queue the copies of requests from an index on, and return the index of the first that is not for here."""
@@ -258,7 +261,7 @@ class Entrance:
         publication = first_copy(request, self._host, self._incarnation, self.next_number)
         self.next_number += 1
         if match.numbers:
-            self._deliveries.add(publication, match.numbers)
+            self.deliveries.add(publication, match.numbers)
         if gate.queues:
             copy = further(publication, 1)
             for index in range(len(gate.queues)):

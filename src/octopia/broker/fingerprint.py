@@ -41,7 +41,7 @@ def describe(state: State) -> list[Any]:
     return [
         state.id,
         state.incarnation,
-        describe_settings(state.settings),
+        [describe_settings(state.settings), state.algorithm],
         [state.next_advertisement, state.next_subscription, state.next_publication, state.next_version],
         [_advertisement(entry) for entry in sorted(state.clt, key=lambda entry: entry.id)],
         [_subscription(entry) for entry in sorted(state.prt, key=lambda entry: entry.id)],
@@ -84,7 +84,7 @@ def describe_settings(settings: BrokerSettings) -> dict[str, Any]:
 def describe_queue(queue: OutputQueue, now_ms: float) -> list[Any]:
     """Return the contents of a queue and the state of its congestion verdict."""
     window = queue.window
-    window.roll(now_ms)  # Windows roll when they are read; a state must not depend on reads.
+    window.roll(now_ms, len(queue))  # Windows roll when they are read; a state must not depend on reads.
     counts = [window.index, window.entered, window.left, window.closed_entered, window.closed_left]
     return [queue.waiting(), counts, queue.verdict.value, queue.forced_length, queue.down_since_ms, queue.is_closed]
 

@@ -21,7 +21,7 @@ from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Peer, PublicationId, SubscriptionId
 from octopia.protocol import ALL_CLASSES, Cause, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import ClientReply, Copy, Detour, Message, NeighbourMessage
-from octopia.settings import Limit
+from octopia.settings import Algorithm, Limit
 
 if TYPE_CHECKING:
     from octopia.broker.queues import OutputQueue
@@ -205,7 +205,8 @@ class Counters:
     ``lost`` is the ledger of losses: the publications or deliveries that are known to be lost, by cause. ``occasions``
     counts how often each cause occurred, also where the number of lost publications is unknown. ``searches`` counts
     searches of the PRT for other paths: only TID-dynamic does that. Adaptive routing counts the copies that it
-    reroutes in ``detours``, and those that made more hops than it should need in ``beyond_hop_bound``.
+    reroutes in ``detours``, and those that made more hops than it should need in ``beyond_hop_bound``. ``delivered``
+    counts publications for local clients, once per matching subscription.
     """
 
     sent: dict[MessageKind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(MessageKind, 0))
@@ -217,6 +218,7 @@ class Counters:
     searches: int = 0
     detours: int = 0
     beyond_hop_bound: int = 0
+    delivered: int = 0
 
     def count_loss(self, cause: Cause, count: int) -> None:
         """Enter a loss into the ledger; a count of 0 is unknown."""
@@ -231,6 +233,21 @@ class LinkStatus(msgspec.Struct, frozen=True):
     entered: int
     left: int
     congested: bool
+
+
+class LinkCounters(msgspec.Struct, frozen=True):
+    """The counters of the publications of one link, in one direction.
+
+    ``sent`` counts the copies that left, and ``rerouted`` those among them that have clusters to reach for which
+    another link was congested or down (TID-dynamic counts copies that change trees, when they are queued). ``dropped``
+    counts copies that were lost. ``congested_ms`` is the time for which the link was congested while it was up: whole
+    windows of Eq. 3, or under adaptive routing the time for which routing held it for congested.
+    """
+
+    sent: int
+    rerouted: int
+    dropped: int
+    congested_ms: float
 
 
 class Broker(Protocol):
@@ -307,6 +324,9 @@ class Broker(Protocol):
     def carried(self, peer: BrokerId, copies: int, now_ms: float, is_acknowledgement: bool = False) -> None:
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
 
+    def measure_anew(self, peer: BrokerId) -> None:
+        """Forget how fast a link was, and which copies it carries: from now on it is slower or faster."""
+
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:
         """Handle a link whose other end does not remember this one; call it before ``link_up``.
 
@@ -339,6 +359,27 @@ class Broker(Protocol):
 
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
+
+    def link_counters(self, now_ms: float) -> dict[BrokerId, LinkCounters]:
+        """Return the counters of the links to all neighbours."""
+
+    @property
+    def published(self) -> int:
+        """The number of publications of local clients that this broker has accepted."""
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that routes now."""
+
+    @property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """The algorithms that ``route_by`` takes."""
+
+    def route_by(self, algorithm: Algorithm) -> None:
+        """Route by another algorithm from now on; raise UsageError if this broker cannot."""
+
+    def issued(self) -> dict[ClientId, tuple[Sequence[int], Sequence[int]]]:
+        """Return the handles of the advertisements and of the subscriptions of each local client."""
 
     def table_sizes(self) -> dict[str, int]:
         """Return the number of entries of each routing table."""

@@ -123,7 +123,7 @@ def client_violations(
     if local != wanted:
         yield f"tables hold {len(local)} subscriptions of clients, but clients issued {len(wanted)}"
     handles = {
-        each: Subscriber(client, handle)
+        each: Subscriber.of(client, handle)
         for client, known in state.clients.items()
         for handle, each in known.subscriptions.items()
     }

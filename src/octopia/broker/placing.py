@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from octopia.broker import adapting, publishing
 from octopia.broker.adapting import Outgoing
-from octopia.broker.express import NO_VERSION, Entrance, Roads, contents_of
+from octopia.broker.express import NO_VERSION, Deliveries, Entrance, Roads, contents_of
 from octopia.broker.interface import Detail, Placed
 from octopia.broker.state import Input, State, Task
 from octopia.content.encoded import IS_COMPILED
@@ -118,6 +118,7 @@ def _pass_from_broker(
         return roads.pass_on(publications, matches, index)
     finally:  # A failure must not leave copies without notice.
         state.effects.ready.update(roads.reached)
+        _count_deliveries(state, roads.deliveries)
         if roads.unwanted:
             publishing.count_unwanted(state, source, roads)
 
@@ -131,6 +132,12 @@ def _pass_from_client(
     finally:  # A failure must not use a number twice, or leave copies without notice.
         state.effects.ready.update(entrance.reached)
         state.next_publication = entrance.next_number
+        _count_deliveries(state, entrance.deliveries)
+
+
+def _count_deliveries(state: State, deliveries: Deliveries) -> None:
+    state.counters.delivered += deliveries.delivered
+    deliveries.delivered = 0
 
 
 def _is_way_free(state: State, source: Peer) -> bool:

@@ -135,7 +135,7 @@ def _gate_to(
         duties: list[Duties | None] = [plain] * len(alinks)
         duties += [adapting.entering(link.cluster) for link in ilinks]
         return Gate(links, queues, duties, [], not any(map(view.congested, links)))
-    is_static = ROUTERS[state.settings.routing.algorithm] is route_statically
+    is_static = ROUTERS[state.algorithm] is route_statically
     watched = [] if is_static else queues[len(alinks) :]
     return Gate(links, queues, [None] * len(links), watched, state.settings.hop_limit > 0)
 
@@ -147,7 +147,7 @@ def _route_from_broker(
     wanted = wanted_beyond(state, match, sender, publication.publication_civ)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No other link wants it, and the trace does not record the decision.
-    router = route_statically if publication.ordered else ROUTERS[state.settings.routing.algorithm]
+    router = route_statically if publication.ordered else ROUTERS[state.algorithm]
     return _decide(state, view, sender, publication, wanted, router, match, ())
 
 
@@ -172,7 +172,7 @@ def _route_at_host(
     wanted = wanted_at_host(state, match, advertisements)
     if not wanted.alinks and not wanted.targets.bits and state.settings.detail is not _ALL:
         return []  # No link wants it, and the trace does not record the decision.
-    router = route_statically if publication.ordered else ROUTERS[state.settings.routing.algorithm]
+    router = route_statically if publication.ordered else ROUTERS[state.algorithm]
     return _decide(state, view, publisher, publication, wanted, router, match, advertisements)
 
 

@@ -13,9 +13,11 @@ cdef class Window:
     cdef public long long closed_entered
     cdef public long long closed_left
     cdef public bint is_news
+    cdef public double _tau
+    cdef public long long congested
 
     @cython.locals(windows=double, index="long long", adjacent=bint)
-    cpdef bint roll(self, double now_ms)
+    cpdef bint roll(self, double now_ms, long long waiting)
 
 
 @cython.final
@@ -33,6 +35,7 @@ cdef class _Entry:
 cdef class _Lane:
     cdef public object entries
     cdef public long long size_bytes
+    cdef public bint is_rerouted
 
 
 @cython.final
@@ -53,6 +56,9 @@ cdef class OutputQueue:
     cdef public object verdict
     cdef public object forced_length
     cdef public bint is_closed
+    cdef public long long sent
+    cdef public long long sent_rerouted
+    cdef public long long dropped
 
     @cython.locals(lane=_Lane)
     cpdef bint has_room(self, traffic_class)
@@ -60,7 +66,7 @@ cdef class OutputQueue:
     cpdef put_data(self, message, traffic_class, double now_ms, duties=*)
     @cython.locals(lane=_Lane)
     cpdef take(self, double now_ms, classes=*)
-    cpdef has_left(self, double now_ms, long long copies)
+    cpdef has_left(self, double now_ms, long long copies, long long rerouted, long long waiting)
     @cython.locals(entry=_Entry)
     cpdef _remove_oldest(self, _Lane lane)
     @cython.locals(oldest=_Lane, lane=_Lane, entry=_Entry, order="long long", first="long long")

@@ -11,6 +11,9 @@ are merged while they wait, and all of them are taken out when the link goes dow
 A link may be up and *closed*: its other end takes control messages and no publications. Under adaptive routing they
 then go another way, as if the link were down. Ordered ones wait in the queue.
 
+A queue counts what passes it, once per batch where it can: the publications that left, the rerouted ones among them,
+and those that were lost. It also counts the time for which its link was congested (``congested_ms``).
+
 While its link is down (D10), a queue counts as congested and as longer than any other. It takes no control messages,
 since the exchange at link up replaces them. It holds data up to a limit of bytes and time instead of its capacity.
 
@@ -20,13 +23,14 @@ Plain Python that Cython compiles (``queues.pxd`` has the C types): every copy o
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 from octopia.broker.congestion import CongestionLimits, Hold, LinkLoad, Pace
-from octopia.broker.interface import LinkStatus, Verdict
+from octopia.broker.interface import LinkCounters, LinkStatus, Verdict
 from octopia.ids import PublicationId
 from octopia.markers import Mark
 from octopia.protocol import ALL_CLASSES
@@ -43,21 +47,40 @@ LONGER_THAN_ANY = sys.maxsize
 class Window:
     """The traffic counts of a queue in the current and in the last closed time window."""
 
-    __slots__ = ("_length_ms", "closed_entered", "closed_left", "entered", "index", "is_news", "left")
+    __slots__ = (
+        "_length_ms",
+        "_tau",
+        "closed_entered",
+        "closed_left",
+        "congested",
+        "entered",
+        "index",
+        "is_news",
+        "left",
+    )
 
-    def __init__(self, length_ms: float):
+    def __init__(self, length_ms: float, tau: float):
         self._length_ms = length_ms
+        self._tau = tau
         self.index = 0
         self.entered = 0
         self.left = 0
         self.closed_entered = 0
         self.closed_left = 0
         self.is_news = False
+        self.congested = 0
+        """The number of windows at whose end Eq. 3 held."""
 
-    def roll(self, now_ms: float) -> bool:
+    @property
+    def congested_ms(self) -> float:
+        """The length of all closed windows at whose end Eq. 3 held."""
+        return self.congested * self._length_ms
+
+    def roll(self, now_ms: float, waiting: int) -> bool:
         """Close the current window if ``now_ms`` lies beyond it, and return whether it was closed.
 
-        ``is_news`` stays True until the closed window is recorded in a trace.
+        ``waiting`` is Q, which has not changed since the window ended. ``is_news`` stays True until the closed window
+        is recorded in a trace.
         """
         windows = now_ms / self._length_ms
         if windows < self.index + 1:
@@ -65,6 +88,11 @@ class Window:
         index = math.floor(windows)
         # Queues that are not read had no traffic: after more than one window, the last closed one is empty.
         adjacent = index == self.index + 1
+        if waiting:
+            if waiting * (1 + self.entered) > self._tau * (1 + self.left):
+                self.congested += 1
+            if not adjacent and waiting > self._tau:
+                self.congested += index - self.index - 1
         self.closed_entered = self.entered if adjacent else 0
         self.closed_left = self.left if adjacent else 0
         self.entered = 0
@@ -88,13 +116,17 @@ class _Entry:
 
 
 class _Lane:
-    """The waiting publications of one class, oldest first, and their size."""
+    """The waiting publications of one class, oldest first, and their size.
 
-    __slots__ = ("entries", "size_bytes")
+    Those of a lane that ``is_rerouted`` have clusters to reach beyond that of the neighbour.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("entries", "is_rerouted", "size_bytes")
+
+    def __init__(self, is_rerouted: bool) -> None:
         self.entries: deque[_Entry] = deque()
         self.size_bytes = 0
+        self.is_rerouted = is_rerouted
 
 
 class OutputQueue:
@@ -115,10 +147,13 @@ class OutputQueue:
         "_size",
         "_tau",
         "down_since_ms",
+        "dropped",
         "forced_length",
         "hold",
         "is_closed",
         "pace",
+        "sent",
+        "sent_rerouted",
         "verdict",
         "window",
     )
@@ -129,8 +164,11 @@ class OutputQueue:
         "_capacity_bytes": Mark.FIXED,
         "_rerouted": Mark.DERIVED,
         "_tau": Mark.FIXED,
+        "dropped": Mark.HISTORY,
         "hold": Mark.TIMED,
         "pace": Mark.TIMED,
+        "sent": Mark.HISTORY,
+        "sent_rerouted": Mark.HISTORY,
         "window": Mark.TIMED,
     }
 
@@ -146,13 +184,19 @@ class OutputQueue:
         self._size = 0
         self.down_since_ms: float | None = None
         self._rerouted: dict[PublicationId, list[_Entry]] = {}
-        self.window = Window(window_ms)
+        self.window = Window(window_ms, tau)
         self.pace = Pace(window_ms, routing.probe_ms, ack_ms)
         self.hold = Hold(CongestionLimits(tau, routing.wait_ms, routing.hold_ms, routing.probe_ms))
         self.verdict = Verdict.AUTO
         self.forced_length: int | None = None
         self.is_closed = False
         """True if the link is up and its other end takes no publications."""
+        self.sent = 0
+        """The number of publications that left over the link."""
+        self.sent_rerouted = 0
+        """The number of rerouted ones among them."""
+        self.dropped = 0
+        """The number of publications for the link that were lost."""
 
     def __len__(self) -> int:
         """Return Q, the number of publications that wait; a forced length does not count."""
@@ -195,13 +239,13 @@ class OutputQueue:
         length = self.length
         if not length:
             return False
-        self.window.roll(now_ms)
+        self.window.roll(now_ms, self._size)
         return length * (1 + self.window.closed_entered) > self._tau * (1 + self.window.closed_left)
 
     def load(self, now_ms: float) -> LinkLoad:
         """Return the load of the link, for adaptive routing."""
         window, pace = self.window, self.pace
-        window.roll(now_ms)
+        window.roll(now_ms, self._size)
         length = self.forced_length if self.forced_length is not None else self._size
         copy_ms, idle_ms, under_way_ms = pace.copy_ms(now_ms), pace.idle_ms(now_ms), pace.under_way_ms(now_ms)
         return LinkLoad(length, window.closed_entered, window.closed_left, copy_ms, idle_ms, under_way_ms)
@@ -214,17 +258,30 @@ class OutputQueue:
         window = self.window
         length = self._size if self.forced_length is None else self.forced_length
         if length:
-            window.roll(now_ms)  # An empty queue is judged by its pace alone.
+            window.roll(now_ms, self._size)  # An empty queue is judged by its pace alone.
         if self.hold.is_free(length, window.closed_entered, window.closed_left, self.pace, now_ms):
             return False
         return self.hold.is_congested(self.load(now_ms), now_ms, usual_ms())
 
-    def status(self, now_ms: float) -> LinkStatus:
-        """Return the row of the Link Status Table for this queue."""
-        self.window.roll(now_ms)
-        return LinkStatus(
-            self.length, self.window.closed_entered, self.window.closed_left, congested=self.congested(now_ms)
-        )
+    def status(self, now_ms: float, usual_ms: float = 0.0) -> LinkStatus:
+        """Return the row of the Link Status Table for this queue; to read it changes no verdict.
+
+        ``usual_ms`` is the time that a copy takes on the other links, which only adaptive routing compares.
+        """
+        window = self.window
+        window.roll(now_ms, self._size)
+        is_judged = self.verdict is not Verdict.AUTO or self.is_down or self.is_closed
+        if self._by_time and not is_judged:
+            congested = self.hold.looks_congested(self.load(now_ms), now_ms, usual_ms)
+        else:
+            congested = self.congested(now_ms)
+        return LinkStatus(self.length, window.closed_entered, window.closed_left, congested)
+
+    def counters(self, now_ms: float) -> LinkCounters:
+        """Return the counters of the link."""
+        self.window.roll(now_ms, self._size)
+        congested_ms = self.hold.congested_ms(now_ms) if self._by_time else self.window.congested_ms
+        return LinkCounters(self.sent, self.sent_rerouted, self.dropped, congested_ms)
 
     def has_room(self, traffic_class: int) -> bool:
         """Return whether a class has room for another publication."""
@@ -245,11 +302,11 @@ class OutputQueue:
     def put_data(self, message: Copy, traffic_class: int, now_ms: float, duties: Duties | None = None) -> None:
         """Append to the data lane of a class, under adaptive routing with the duties of the copy."""
         window = self.window
-        window.roll(now_ms)
+        window.roll(now_ms, self._size)
         window.entered += 1
         lane = self._lanes.get(traffic_class)
         if lane is None:
-            lane = self._lanes[traffic_class] = _Lane()
+            lane = self._lanes[traffic_class] = _Lane(traffic_class != 0)
         size_bytes = message.size_bytes
         entry = _Entry(self._next_order, message, now_ms, size_bytes, duties)
         lane.entries.append(entry)
@@ -294,14 +351,16 @@ class OutputQueue:
         lane = self._oldest_lane(classes) if self._size else None
         if lane is None:
             return None
-        self.has_left(now_ms, 1)
+        self.has_left(now_ms, 1, lane.is_rerouted, self._size)
         return self._remove_oldest(lane)
 
-    def has_left(self, now_ms: float, copies: int) -> None:
-        """Count publications that leave over the link."""
+    def has_left(self, now_ms: float, copies: int, rerouted: int, waiting: int) -> None:
+        """Count publications that leave over the link, and the rerouted ones among them; ``waiting`` is Q before."""
         window = self.window
-        window.roll(now_ms)
+        window.roll(now_ms, waiting)
         window.left += copies
+        self.sent += copies
+        self.sent_rerouted += rerouted
         if self._by_time:
             self.pace.start(now_ms, copies)
 
@@ -365,3 +424,9 @@ class OutputQueue:
             if allowed and (oldest is None or lane.entries[0].order < oldest.entries[0].order):
                 oldest = lane
         return oldest
+
+
+def usual_copy_ms(queues: Iterable[OutputQueue], now_ms: float) -> float:
+    """Return the time that a copy takes on most links, 0 without links; one that has carried nothing counts as free."""
+    times = [queue.pace.copy_ms(now_ms) or 0.0 for queue in queues]
+    return statistics.median_low(times) if times else 0.0

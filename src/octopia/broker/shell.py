@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from octopia.broker import clients
+from octopia.broker import clients, switching
 from octopia.broker.common import CommonState, Task
-from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkStatus, Routed, Verdict
-from octopia.broker.queues import OutputQueue
+from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkCounters, LinkStatus, Routed, Verdict
+from octopia.broker.queues import OutputQueue, usual_copy_ms
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
 from octopia.protocol import ALL_CLASSES, Cause
@@ -140,6 +140,10 @@ class BrokerShell(Generic[S]):
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
         self._state.queues[peer].pace.finish(now_ms, copies, is_acknowledgement=is_acknowledgement)
 
+    def measure_anew(self, peer: BrokerId) -> None:
+        """Forget how fast a link was, and which copies it carries: from now on it is slower or faster."""
+        self._state.queues[peer].pace.forget()
+
     def link_accepts(self, peer: BrokerId, accepts: bool, now_ms: float) -> Effects:
         """Note whether a neighbour takes publications: by default, they wait until it does."""
         return self._state.begin(now_ms)
@@ -204,6 +208,36 @@ class BrokerShell(Generic[S]):
         subscriptions = max((len(client.subscriptions) for client in clients), default=0)
         return subscriptions, max((len(client.advertisements) for client in clients), default=0)
 
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that routes now."""
+        return self._state.algorithm
+
+    @property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """The algorithms that ``route_by`` takes."""
+        return switching.choices(self._state.settings.routing.algorithm)
+
+    def route_by(self, algorithm: Algorithm) -> None:
+        """Route by another algorithm from now on; raise UsageError if this broker cannot."""
+        switching.switch(self._state, algorithm)
+
+    def issued(self) -> dict[ClientId, tuple[Sequence[int], Sequence[int]]]:
+        """Return the handles of the advertisements and of the subscriptions of each local client."""
+        clients = self._state.clients.items()
+        return {client: (tuple(known.advertisements), tuple(known.subscriptions)) for client, known in clients}
+
     def link_status_table(self, now_ms: float) -> dict[BrokerId, LinkStatus]:
         """Return the Link Status Table."""
-        return {peer: queue.status(now_ms) for peer, queue in self._state.queues.items()}
+        queues = self._state.queues
+        usual_ms = usual_copy_ms(queues.values(), now_ms) if self.reroutes else 0.0
+        return {peer: queue.status(now_ms, usual_ms) for peer, queue in queues.items()}
+
+    def link_counters(self, now_ms: float) -> dict[BrokerId, LinkCounters]:
+        """Return the counters of the links to all neighbours."""
+        return {peer: queue.counters(now_ms) for peer, queue in self._state.queues.items()}
+
+    @property
+    def published(self) -> int:
+        """The number of publications of local clients that this broker has accepted."""
+        return self._state.next_publication

@@ -53,7 +53,6 @@ from octopia.matching import INDEX, MatcherFactory
 from octopia.overlay.neighbourhood import Neighbourhood
 from octopia.protocol import ClusterIndexVector
 from octopia.protocol.messages import (
-    ClientRequest,
     Message,
     PublishRequest,
 )
@@ -204,14 +203,14 @@ class TidBroker(BrokerShell[TidState]):
             raise ProtocolViolation(f"client {client} is not attached to broker {self.id}")
         publications = 0
         for message in batch:
-            if not isinstance(message, ClientRequest):
+            if not isinstance(message, PublishRequest | clients.ControlRequest):
                 raise ProtocolViolation(f"a {type(message).__name__} cannot come from client {client}")
             self._on_request(client, message)
             publications += isinstance(message, PublishRequest)
         if publications:
             state.effects.placed.append(Placed(client, 0, publications))
 
-    def _on_request(self, client: ClientId, request: ClientRequest) -> None:
+    def _on_request(self, client: ClientId, request: PublishRequest | clients.ControlRequest) -> None:
         if isinstance(request, PublishRequest):
             publishing.publish_for_client(self._state, client, request)
         else:

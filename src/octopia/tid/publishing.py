@@ -91,5 +91,7 @@ def _forward(state: TidState, publication: TidPublish, paths: Sequence[Path]) ->
     hop = publication.hop + 1
     for path in paths:
         copy = TidPublish(publication.id, publication.publication, path.tid, hop, publication.published_ms)
-        state.counters.rewritten += path.tid != publication.tid
+        if path.tid != publication.tid:
+            state.counters.rewritten += 1
+            state.queues[path.next_hop].sent_rerouted += 1
         state.forward(path.next_hop, copy, copy.traffic_class)

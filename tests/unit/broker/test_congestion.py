@@ -73,6 +73,23 @@ def test_a_verdict_is_held():
     assert hold.is_congested(LinkLoad(10), 1_599.0)
 
 
+def test_the_time_of_all_holds_is_counted_up_to_now():
+    hold = Hold(LIMITS)
+    hold.is_congested(LinkLoad(11), 100.0)
+    assert [hold.congested_ms(now_ms) for now_ms in (100.0, 150.0, 600.0, 650.0)] == [0.0, 50.0, 500.0, 500.0]
+    hold.is_congested(LinkLoad(11), 700.0)
+    hold.is_congested(LinkLoad(11), 1_100.0)
+    assert hold.congested_ms(1_100.0) == 900.0
+    assert hold.congested_ms(9_999.0) == 500.0 + 900.0
+
+
+def test_a_look_at_a_link_holds_no_verdict():
+    hold = Hold(LIMITS)
+    assert hold.looks_congested(LinkLoad(11), 100.0)
+    assert not hold.looks_congested(LinkLoad(10), 101.0)
+    assert hold.congested_ms(1_000.0) == 0.0
+
+
 def test_work_is_counted_in_copies_until_a_pace_is_known():
     assert work_of(LinkLoad(20), None) == 20
     assert work_of(LinkLoad(20), 3.0) == 63

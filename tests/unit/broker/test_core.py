@@ -4,10 +4,12 @@ import pickle
 
 import pytest
 
-from octopia.broker import OctopiaBroker, Placed, Verdict
+from octopia.broker import BrokerSettings, OctopiaBroker, Placed, Verdict
 from octopia.ids import AdvertisementId, ClientId, Peer
+from octopia.overlay import Scot, parse_tree
 from octopia.protocol import CONTROL_ONLY, ClusterIndexVector, MessageKind
 from octopia.protocol.messages import CivSet, Message, Publish, UnadvertiseRequest, UnsubscribeRequest, Version
+from octopia.settings import Algorithm, RoutingSettings
 from support import advertise, at, join, make_broker, offer, publish, say, sent_by, subscribe, take_all, want
 
 P, S = ClientId("P"), ClientId("S")
@@ -184,3 +186,11 @@ def test_recent_inputs_are_the_last_ones_oldest_first():
     assert len(recent) == 32
     assert recent[0].startswith("8 ms, from a.1")
     assert recent[-1].startswith("39 ms, from a.1")
+
+
+@pytest.mark.parametrize("algorithm", [Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE])
+def test_a_broker_without_neighbours_has_an_empty_link_status_table(algorithm: Algorithm):
+    scot = Scot(parse_tree("path:1"), 1)
+    broker = OctopiaBroker(scot.neighbourhood(at("a.0")), BrokerSettings(RoutingSettings(algorithm)), 1)
+    assert broker.link_status_table(0.0) == {}
+    assert broker.link_counters(0.0) == {}

@@ -62,7 +62,10 @@ class TestDeliveries:
 
     def test_refusals_say_why(self):
         refused = facts_of(full_life(Detail.DELIVERIES), Event.REFUSE)
-        why = "it conforms to none of its publisher's advertisements; the closest is (x > 0), which does not declare y"
+        why = (
+            "it conforms to none of its publisher's advertisements; the closest is (x > 0), which does not declare y: "
+            "leave it out, or advertise what you publish"
+        )
         assert [(str(each.kind), each.peer, each.value, each.reason) for each in refused] == [
             ("unsubscription", S, 6, "this client has no such subscription"),
             ("publication", P, 8, why),

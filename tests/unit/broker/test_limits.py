@@ -48,6 +48,14 @@ def waiting(broker: OctopiaBroker, link: str = "c.0") -> list[int]:
     return numbers(broker.state.queues[at(link)].waiting())
 
 
+def test_the_counter_of_a_link_equals_the_trace_of_drops() -> None:
+    broker = down(down_limit_bytes=3 * SIZE, detail=Detail.ALL)
+    feed(broker, "a.0", *(publication(each) for each in range(5)), now_ms=11.0)
+    dropped = [fact for fact in broker.drain_facts() if isinstance(fact, Fact) and fact.event is Event.DROP]
+    assert [fact.peer for fact in dropped] == [at("c.0")] * 2
+    assert {str(link): each.dropped for link, each in broker.link_counters(11.0).items() if each.dropped} == {"c.0": 2}
+
+
 class TestBytes:
     def test_what_is_within_the_limit_waits(self) -> None:
         broker = down(down_limit_bytes=3 * SIZE)

@@ -110,10 +110,25 @@ class TestWindow:
 
     def test_time_that_stands_still_closes_nothing(self):
         queue = filled(1)
-        assert not queue.window.roll(0.0)
-        assert queue.window.roll(50.0)
-        assert not queue.window.roll(50.0)
-        assert not queue.window.roll(99.0)
+        assert not queue.window.roll(0.0, len(queue))
+        assert queue.window.roll(50.0, len(queue))
+        assert not queue.window.roll(50.0, len(queue))
+        assert not queue.window.roll(99.0, len(queue))
+
+    def test_every_window_that_ends_congested_counts(self):
+        queue = filled(11)
+        assert queue.counters(49.9).congested_ms == 0.0
+        assert queue.counters(50.0).congested_ms == 50.0
+        assert queue.counters(250.0).congested_ms == 250.0
+        queue.take(250.0)
+        assert queue.counters(400.0).congested_ms == 250.0
+
+    def test_counters_do_not_depend_on_how_often_they_are_read(self):
+        once, often = filled(5), filled(5)
+        for now_ms in range(0, 500, 10):
+            often.counters(now_ms)
+        assert once.counters(500.0) == often.counters(500.0)
+        assert once.counters(500.0).congested_ms == 50.0
 
     def test_what_was_dropped_did_not_leave(self):
         queue = filled(3)

@@ -33,7 +33,10 @@ class TestAtTheHostBroker:
         broker.receive(at("c.0"), [bound("c.1", 0, tid("b.0"))], 0.0)
         sent_by(broker)
         broker.receive(client, [say(7, x=-1)], 0.0)
-        reason = "it conforms to none of its publisher's advertisements; the closest is (x > 0), which excludes x = -1"
+        reason = (
+            "it conforms to none of its publisher's advertisements; the closest is (x > 0), which excludes x = -1: "
+            "change the value, or advertise what you publish"
+        )
         assert take_all(broker, client) == [Refused("publication", 7, reason)]
         assert sent_by(broker) == {}
         assert broker.counters.refused == 1

@@ -1,0 +1,41 @@
+"""Changing the routing algorithm of a running broker.
+
+Static and dynamic routing have the same tables, messages and queues: a broker that routes statically passes on all
+copies of a dynamic one. So each broker may change at any time, independently of its neighbours.
+
+Adaptive routing has its own tables and headers. A broker that was started with it cannot leave it, and one that was
+started without it cannot begin: its neighbours would take its copies for a violation of the protocol. But its verdicts
+on links only rank ways that are all correct. If it takes all links that are up as free, it routes statically, and
+still avoids dead links.
+
+TID-based brokers do not change. A static one forgets which subscriptions have had a publication, and would deliver
+duplicates of copies that dynamic brokers have sent.
+"""
+
+from __future__ import annotations
+
+from octopia.broker.common import CommonState
+from octopia.errors import UsageError
+from octopia.settings import Algorithm
+
+_CHOICES = {
+    Algorithm.STATIC: (Algorithm.STATIC, Algorithm.DYNAMIC),
+    Algorithm.DYNAMIC: (Algorithm.STATIC, Algorithm.DYNAMIC),
+    Algorithm.ADAPTIVE: (Algorithm.STATIC, Algorithm.ADAPTIVE),
+}
+
+
+def choices(started_with: Algorithm) -> tuple[Algorithm, ...]:
+    """Return the algorithms that a broker may change to, by the one that it was started with."""
+    return _CHOICES.get(started_with, (started_with,))
+
+
+def switch(state: CommonState, algorithm: Algorithm) -> None:
+    """Route by another algorithm from now on; copies that wait in queues stay as they are."""
+    allowed = choices(state.settings.routing.algorithm)
+    if algorithm not in allowed:
+        raise UsageError(
+            f"expected {' or '.join(allowed)} routing at a broker that was started with "
+            f"{state.settings.routing.algorithm}, got {algorithm}: set it in the overlay file and restart the overlay"
+        )
+    state.algorithm = algorithm
