@@ -108,7 +108,7 @@ class IndexAndScan(RuleBasedStateMachine):
         module_of(self.matchers).FEW = self.few
 
 
-IndexAndScan.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+IndexAndScan.TestCase.settings = settings(max_examples=80, stateful_step_count=50)
 TestIndexAndScan = IndexAndScan.TestCase
 
 

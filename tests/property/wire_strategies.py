@@ -87,7 +87,10 @@ MESSAGES: dict[type, st.SearchStrategy[Any]] = {
     tid.TidUnsubscribe: st.builds(tid.TidUnsubscribe, subscription_ids),
     m.AdvertiseRequest: st.builds(m.AdvertiseRequest, numbers, filters, flags, times),
     m.UnadvertiseRequest: st.builds(m.UnadvertiseRequest, numbers),
-    m.SubscribeRequest: st.builds(m.SubscribeRequest, numbers, filters, times),
+    m.SubscribeRequest: st.builds(m.SubscribeRequest, numbers, filters, times, times),
+    m.ProduceRequest: st.builds(m.ProduceRequest, st.text(max_size=255)),
+    m.Produced: st.builds(m.Produced, any_texts, numbers),
+    m.Repeated: st.builds(m.Repeated, numbers, numbers),
     m.UnsubscribeRequest: st.builds(m.UnsubscribeRequest, numbers),
     m.Refused: st.builds(m.Refused, any_texts, numbers, any_texts),
     m.Confirmed: st.builds(m.Confirmed, any_texts, numbers),
@@ -125,6 +128,7 @@ grants = st.builds(
     numbers,
     st.dictionaries(st.integers(0, 64), numbers, max_size=4).map(lambda placed: tuple(sorted(placed.items()))),
 )
+acknowledgements = st.builds(Ack, numbers, grants, st.floats(0.0, 1e9), flags)
 client_names = st.text(min_size=1, max_size=10).filter(str.isprintable)
 meant = st.one_of(st.just(""), brokers.map(str))
 openings = st.one_of(
@@ -137,7 +141,7 @@ frames = st.builds(frame, numbers, messages)
 items: st.SearchStrategy[WireItem] = st.one_of(
     frames,
     st.builds(Hello, numbers.filter(bool), numbers, numbers, grants, flags),
-    st.builds(Ack, numbers, grants, st.floats(0.0, 1e9), flags),
+    acknowledgements,
     openings,
     closings,
 )

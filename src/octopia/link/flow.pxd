@@ -34,7 +34,7 @@ cdef class Receiver:
     cdef public dict unplaced_bytes
     cdef public dict placed_bytes
 
-    @cython.locals(size="long long", frame=Frame, data=Data)
+    @cython.locals(size="long long", frame=Frame, data=Data, counted="long long", held_bytes="long long")
     cpdef long long accept(self, list items, long long at, list messages, long long window_bytes) except *
     @cython.locals(held_bytes="long long")
     cpdef bint hold(self, traffic_class, long long size_bytes, long long window_bytes) except *

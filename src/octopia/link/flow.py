@@ -41,6 +41,11 @@ class Sender:
         self.window_bytes = 0
         self.exhausted = 0
 
+    def continue_after(self, accepted: int) -> None:
+        """Number the next frame after those that the other end has, if this end does not remember them."""
+        if self.next_sequence <= accepted:
+            self.next_sequence = accepted + 1
+
     def send(self, message: Any, outbox: list[Any]) -> None:
         """Number a message, keep it, and append its frame to ``outbox``."""
         frame = Frame.__new__(Frame)
@@ -141,27 +146,43 @@ class Receiver:
         Frames that are not the next one are ignored. Return ~index of a frame that exceeds the credit.
         """
         size = len(items)
+        # Frames that arrive together are mostly of one class: its bytes are counted here, and entered once.
+        counted, held_bytes = _CONTROL, 0
+        sizes: deque[int] | None = None
         while at < size:
             item = items[at]
             if type(item) is not Frame:
-                return at
+                break
             frame = item
             if frame.sequence == self.accepted + 1:
                 message = frame.message
                 if isinstance(message, Data):
                     data = message
-                    if data.traffic_class != _CONTROL and not self.hold(
-                        data.traffic_class, data.size_bytes, window_bytes
-                    ):
-                        return ~at
+                    if data.traffic_class != _CONTROL:
+                        if data.traffic_class != counted:
+                            if counted != _CONTROL:
+                                self.unplaced_bytes[counted] = held_bytes
+                            counted = data.traffic_class
+                            held_bytes = self.unplaced_bytes.get(counted, 0)
+                            sizes = self._sizes_of(counted)
+                        if held_bytes >= window_bytes:
+                            at = ~at
+                            break
+                        sizes.append(data.size_bytes)  # type: ignore[union-attr]
+                        held_bytes += data.size_bytes
                     self.publications += 1
-                elif message.traffic_class != _CONTROL and not self.hold(
-                    message.traffic_class, message.size_bytes, window_bytes
-                ):
-                    return ~at
+                elif message.traffic_class != _CONTROL:
+                    if counted != _CONTROL:
+                        self.unplaced_bytes[counted] = held_bytes
+                        counted = _CONTROL
+                    if not self.hold(message.traffic_class, message.size_bytes, window_bytes):
+                        at = ~at
+                        break
                 self.accepted = frame.sequence
                 messages.append(message)
             at += 1
+        if counted != _CONTROL:
+            self.unplaced_bytes[counted] = held_bytes
         return at
 
     def hold(self, traffic_class: int, size_bytes: int, window_bytes: int) -> bool:
@@ -169,12 +190,15 @@ class Receiver:
         held_bytes = self.unplaced_bytes.get(traffic_class, 0)
         if held_bytes >= window_bytes:
             return False
+        self._sizes_of(traffic_class).append(size_bytes)
+        self.unplaced_bytes[traffic_class] = held_bytes + size_bytes
+        return True
+
+    def _sizes_of(self, traffic_class: int) -> deque[int]:
         sizes = self.unplaced.get(traffic_class)
         if sizes is None:
             sizes = self.unplaced[traffic_class] = deque()
-        sizes.append(size_bytes)
-        self.unplaced_bytes[traffic_class] = held_bytes + size_bytes
-        return True
+        return sizes
 
     def place(self, traffic_class: int, frames: int) -> int:
         """Give back the credit of the oldest frames of a class, and return their size."""

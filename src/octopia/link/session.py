@@ -16,6 +16,11 @@ session turns them into a link that carries every message once and in order, as 
   next write, after ``ack_frames`` frames, or after a quarter of the window. Control messages, frames that are not the
   next one, and an end that asks are answered at once. An acknowledgement says how long it was held, so that the other
   end can still measure the link.
+- *Holding.* An end that ``holds`` acknowledges no frame before it is released, so the other end keeps all frames that
+  this end has not dealt with for good. It greets with the last number that was released. What it is sent again after a
+  new connection is ignored as always.
+- *Resuming.* An end that lost its state, but knows its incarnation, that of the other end and the last number that it
+  released, continues the session with these. The number of its own next frame follows from the other end's greeting.
 - *Credit.* Data of a class may be written while the receiver has granted more bytes than were sent; one large frame
   may exceed the grant. Grants are absolute: bytes of this class that the receiver has placed in output queues, plus
   its window. Every acknowledgement and every greeting repeats them, so none is ever lost. Control needs no credit.
@@ -113,6 +118,8 @@ class Session:
         self._grant_number = 0
         self._peer_incarnation = 0
         self._receiver = Receiver()
+        self.holds = False
+        self._released = 0
         self._grants = 1
         self._outlived: dict[int, int] = {}
         self._accepts_data = True
@@ -129,6 +136,12 @@ class Session:
         self._last_written_ms = 0.0
         self._last_heard_ms = 0.0
         self._last_progress_ms = 0.0
+
+    def resume(self, peer_incarnation: int, released: int) -> None:
+        """Continue a session that holds, after the loss of this end's state; call it before the first connection."""
+        self.holds = True
+        self._peer_incarnation = peer_incarnation
+        self._receiver.accepted = self._released = released
 
     # The connection.
 
@@ -251,6 +264,24 @@ class Session:
         """Write an acknowledgement that waits for more frames."""
         self._ack_is_due |= self.owes_ack
 
+    def hold(self) -> None:
+        """Acknowledge no frame from now on before it is released."""
+        if not self.holds:
+            self.holds = True
+            self._released = self._receiver.accepted
+
+    def release(self, sequence: int) -> None:
+        """Let all frames up to a number be acknowledged; beyond the last accepted one, nothing is."""
+        sequence = min(sequence, self._receiver.accepted)
+        if sequence > self._released:
+            self._released = sequence
+            self._ack_is_due = True
+
+    @property
+    def released(self) -> int:
+        """The number of the last frame that may be acknowledged."""
+        return self._released if self.holds else self._receiver.accepted
+
     def ask(self) -> None:
         """Ask the other end to acknowledge at once what was written, since somebody waits for it."""
         if self._sender.kept:
@@ -262,7 +293,7 @@ class Session:
         """Remove and return the items to write now, with an acknowledgement if one is due and wanted."""
         if acknowledge and self.status is Status.UP and (self._ack_is_due or (self._outbox and self.owes_ack)):
             held_ms = now_ms - self._last_accepted_ms if self.owes_ack else 0.0
-            self._outbox.append(Ack(self._receiver.accepted, self._own_grant(), held_ms, self._asks))
+            self._outbox.append(Ack(self.released, self._own_grant(), held_ms, self._asks))
             if self._has_new_publications:
                 self._last_ack_ms = now_ms
             self._acknowledged()
@@ -337,6 +368,11 @@ class Session:
         return any(self._receiver.unplaced.values())
 
     @property
+    def incarnation(self) -> int:
+        """The incarnation of this end."""
+        return self._incarnation
+
+    @property
     def peer_incarnation(self) -> int:
         """The incarnation of the other end, 0 before the first greeting; it changes if that end loses its state."""
         return self._peer_incarnation
@@ -368,6 +404,7 @@ class Session:
             self._forget_sent(outcome)
         elif hello.knows_incarnation == self._incarnation:
             self._acknowledge(hello.accepted, outcome)
+            self._sender.continue_after(hello.accepted)
         elif hello.knows_incarnation:
             # Another session with our name has replaced us in its memory. Both sequences begin again.
             self._forget_received()
@@ -445,9 +482,10 @@ class Session:
         for traffic_class, sizes in self._receiver.unplaced.items():
             self._outlived[traffic_class] = self._outlived.get(traffic_class, 0) + len(sizes)
         self._receiver.start()
+        self._released = 0
 
     def _hello(self, *, is_answer: bool) -> Hello:
-        return Hello(self._incarnation, self._peer_incarnation, self._receiver.accepted, self._own_grant(), is_answer)
+        return Hello(self._incarnation, self._peer_incarnation, self.released, self._own_grant(), is_answer)
 
     def _own_grant(self) -> Grant:
         window = self._settings.window_bytes if self._accepts_data else 0

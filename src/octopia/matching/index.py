@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from octopia.content import Disjunction, Filter, Publication, intersects, matches
+from octopia.content import Disjunction, Filter, Publication, intersection_with, intersects, matches
 from octopia.content.prepared import AnyFilter, plain
 from octopia.ids import AdvertisementId, BrokerId, Peer, SubscriptionId
 from octopia.matching import probes
@@ -332,15 +332,15 @@ class IndexAdvertisements:
         """Return the advertisements that ``subscription`` intersects, sorted by id."""
         is_odd = not self._places or not _are_plain(subscription)
         one_by_one = self._entries if is_odd else [self._names[number] for number in self._store.odd]
-        found = {name: None for name in one_by_one if intersects(self._entries[name].content, subscription)}
+        meets = intersection_with(subscription)
+        found = {name: None for name in one_by_one if meets(self._entries[name].content)}
         for interest in () if is_odd else subscription.filters:
             is_exact = self._probe_interest(interest)
             if is_exact is not None:
                 sure, unsure = _collect(self._store, self._probe, _ALL, is_exact=is_exact)
                 found |= dict.fromkeys(self._names[number] for number in sure)
-                for number, offer in unsure:
-                    if intersects(Disjunction((offer,)), Disjunction((interest,))):
-                        found[self._names[number]] = None
+                meets = intersection_with(Disjunction((interest,)))
+                found |= {self._names[number]: None for number, offer in unsure if meets(Disjunction((offer,)))}
         return sorted(found)
 
     def conforming(self, publication: Publication, link: Peer) -> list[AdvertisementId]:

@@ -10,6 +10,9 @@ import msgspec
 REASON_LENGTH_MAX = 1000
 NAME_LENGTH_MAX = 255
 RETRY_MS_MAX = 10_000
+TOKEN_LENGTH_MAX = 1000
+CLIENT_SESSIONS_MAX = 1 << 20
+"""The number of client sessions of one start of a broker; their incarnations begin with this multiple of its own."""
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)]
 
@@ -40,6 +43,8 @@ class CloseCode(enum.StrEnum):
     WRONG_BROKER = "wrong_broker"
     NAME_TAKEN = "name_taken"
     NOT_ALLOWED = "not_allowed"
+    ACCESS_DENIED = "access_denied"
+    TLS_REQUIRED = "tls_required"
     LIMIT = "limit"
     TOO_SLOW = "too_slow"
     TIMEOUT = "timeout"
@@ -55,7 +60,7 @@ class Opening(msgspec.Struct, frozen=True, tag=True):
     ``sender`` is a broker's id or a client's name. ``fingerprint`` identifies the overlay, in hex; clients do not know
     it and leave it empty. ``broker`` is the intended receiver; empty means any. ``overflow`` is for clients. A broker
     that ``confirms`` answers advertisements and subscriptions once they are in force. Other brokers send no answer:
-    a request to them is done when its frame is acknowledged.
+    a request to them is done when its frame is acknowledged. ``token`` is for clients and operators.
     """
 
     role: Role
@@ -64,6 +69,7 @@ class Opening(msgspec.Struct, frozen=True, tag=True):
     broker: Name = ""
     overflow: Overflow = Overflow.DISCONNECT
     confirms: bool = False
+    token: Annotated[str, msgspec.Meta(max_length=TOKEN_LENGTH_MAX)] = ""
 
 
 class Closing(msgspec.Struct, frozen=True, tag=True):

@@ -23,6 +23,7 @@ from octopia.protocol.causes import Cause
 from octopia.protocol.civ import ClusterIndexVector
 from octopia.protocol.detours import Detour as Detour
 from octopia.protocol.directions import Directions
+from octopia.protocol.handshake import Name
 from octopia.protocol.kinds import MessageKind
 from octopia.protocol.traffic import CONTROL
 from octopia.protocol.transit import Data as Data
@@ -295,11 +296,15 @@ class UnadvertiseRequest(Control, frozen=True):
 
 
 class SubscribeRequest(Control, frozen=True):
-    """A subscriber's request to subscribe; ``timeout_ms`` is the maximum wait for the confirmation, 0 for no limit."""
+    """A subscriber's request to subscribe; ``timeout_ms`` is the maximum wait for the confirmation, 0 for no limit.
+
+    If the client loses its connection, the broker keeps its session for ``keep_ms``, or for as long as it does anyway.
+    """
 
     handle: int
     interest: Disjunction
     timeout_ms: float = 0.0
+    keep_ms: float = 0.0
 
 
 class UnsubscribeRequest(Control, frozen=True):
@@ -308,8 +313,17 @@ class UnsubscribeRequest(Control, frozen=True):
     handle: int
 
 
+class ProduceRequest(Control, frozen=True):
+    """A publisher's request to publish as a ``producer``, whose publications are numbered over all of its sessions.
+
+    From now on, the host broker drops publications with a sequence that it has had from this producer.
+    """
+
+    producer: Name
+
+
 ClientRequest: TypeAlias = (
-    AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest | PublishRequest
+    AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest | ProduceRequest | PublishRequest
 )
 
 
@@ -358,4 +372,18 @@ class Gap(Control, frozen=True):
     count: int = 0
 
 
-ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap
+class Produced(Control, frozen=True):
+    """The answer to a ``ProduceRequest``: the highest sequence that this broker has had from the producer, or 0."""
+
+    producer: str
+    sequence: int
+
+
+class Repeated(Control, frozen=True):
+    """A notice that the broker dropped publications of a producer that it had before; ``last`` is the highest."""
+
+    count: int
+    last: int
+
+
+ClientReply: TypeAlias = Deliver | Refused | Confirmed | Unconfirmed | CutOff | Lost | Gap | Produced | Repeated

@@ -66,6 +66,10 @@ cdef extern from * nogil:
         return memcmp(data + at, other, (size_t)length) == 0;
     }
 
+    static inline long long octopia_place_of(PyObject *value) {
+        return (long long)(((uintptr_t)value >> 4) & 255);
+    }
+
     static inline PyObject *octopia_cut(const unsigned char *data, long long at, long long end) {
         return PyBytes_FromStringAndSize((const char *)data + at, (Py_ssize_t)(end - at));
     }
@@ -85,4 +89,5 @@ cdef extern from * nogil:
 
 
 cdef extern from *:
+    long long place_of "octopia_place_of"(object value)
     bytes cut "octopia_cut"(const unsigned char *data, long long at, long long end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from octopia.errors import BadFrame
 from octopia.protocol import WireItem
@@ -27,13 +27,13 @@ def _length_max(limits: Limits) -> Mapping[int, int]:
 class Reader:
     """A decoder of the bytes that arrive over one connection.
 
-    ``limits`` may be changed between two items, for example once the other end has identified itself. The reader
-    buffers at most one incomplete frame, and none that exceeds the limits. Nothing can be read after a BadFrame.
+    ``limits`` may be changed between two reads, for example once the other end has identified itself. The reader keeps
+    at most one incomplete frame, and none that exceeds the limits. Nothing can be read after a BadFrame.
     """
 
     def __init__(self, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
         self.limits = limits
-        self._buffer = bytearray()
+        self._rest = bytearray()
         self._needed = _START_BYTES
         self._failure: BadFrame | None = None
 
@@ -48,30 +48,35 @@ class Reader:
         self._length_max = _length_max(limits)
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[WireItem]:
-        """Add received bytes, and return an iterator over the whole items; exhaust it before the next call.
+        """Add received bytes, and return an iterator over the whole items; it raises BadFrame at a malformed one."""
+        items: list[WireItem] = []
+        try:
+            self.read(data, items)
+        except BadFrame as error:
+            return itertools.chain(items, _raise(error))
+        return iter(items)
 
-        At the first malformed frame, the iterator raises BadFrame.
-        """
-        if self._failure is None:
-            self._buffer += data
-        return itertools.chain.from_iterable(self._batches())
-
-    def _batches(self) -> Iterator[Sequence[WireItem]]:
+    def read(self, data: bytes | bytearray | memoryview, items: list[WireItem]) -> None:
+        """Add received bytes, and append the whole items; raise BadFrame at a malformed one, after those before it."""
         if self._failure is not None:
             raise self._failure
-        if len(self._buffer) < self._needed:
-            return
-        data = bytes(self._buffer)
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < self._needed:
+                return
+            data = bytes(rest)
+            self._rest = bytearray()
+        else:
+            data = bytes(data)
         size, at, kind = len(data), 0, 0
-        self._needed = _START_BYTES
+        limits, self._needed = self._limits, _START_BYTES
         try:
-            while size - at >= _START_BYTES:
+            while True:
                 if relaying.IS_COMPILED:
-                    publications: list[WireItem] = []
-                    at = relaying.read(data, at, self._limits.publication_bytes_max, publications)
-                    yield publications
-                    if size - at < _START_BYTES:
-                        break
+                    at = relaying.read(data, at, limits.publication_bytes_max, limits.control_bytes_max, items)
+                if size - at < _START_BYTES:
+                    break
                 length, kind = _unpack_start(data, at)
                 if kind not in LENGTH_MIN or not LENGTH_MIN[kind] <= length <= self._length_max[kind]:
                     raise self._misfit(kind, length)
@@ -79,21 +84,24 @@ class Reader:
                 if end > size:
                     self._needed = end - at
                     break
-                item = DECODERS[kind](data, at, end)
+                items.append(DECODERS[kind](data, at, end))
                 at = end
-                yield (item,)
         except REFUSALS as error:
             self._failure = _explained(error, kind)
-            self._buffer.clear()
             raise self._failure from error
-        finally:
-            del self._buffer[:at]
+        if at < size:
+            self._rest += data[at:]
 
     def _misfit(self, kind: int, length: int) -> BadFrame:
         if kind not in LENGTH_MIN:
             return BadFrame(f"expected a kind of frame from {min(Kind)} to {max(Kind)}, got {kind}")
         least, most = LENGTH_MIN[kind], self._length_max[kind]
         return BadFrame(f"expected a length of {least} to {most} bytes, got {length}")
+
+
+def _raise(error: BadFrame) -> Iterator[WireItem]:
+    raise error
+    yield
 
 
 def _explained(error: Exception, kind: int) -> BadFrame:

@@ -1,4 +1,4 @@
-"""Frames of publications, read from bytes and written to bytes without a Python object per field.
+"""Frames of publications and acknowledgements, read from and written to bytes without a Python object per field.
 
 Plain Python that Cython compiles (``relaying.pxd`` has the C types). ``decoding`` and ``encoding`` are the reference:
 they handle every frame, and give the error of a malformed one. This module reads the frames that it knows to be valid,
@@ -16,13 +16,24 @@ from typing import Any
 from octopia.content.limits import PUBLICATION_PAYLOAD_BYTES_MAX
 from octopia.content.publications import Publication, scanned
 from octopia.errors import OctopiaError
+from octopia.protocol.frames import Ack, Grant
 from octopia.protocol.traffic import HEADER_BYTES
 from octopia.protocol.transit import Data, Deliver, Frame, Numbered, Publish, PublishRequest
 from octopia.wire import checks, words
 from octopia.wire.decoding import REFUSALS
 from octopia.wire.encoding import prepare
 from octopia.wire.extras import detour_of, encoded_detour, encoded_handles, handles_of
-from octopia.wire.format import ATTRIBUTES_BYTES_MAX, CIV_WIDTH_MAX, LENGTH_BYTES, ORDERED, PUBLICATION, Kind
+from octopia.wire.format import (
+    ACK,
+    ATTRIBUTES_BYTES_MAX,
+    CIV_WIDTH_MAX,
+    HEADER,
+    LENGTH_BYTES,
+    ORDERED,
+    PLACED,
+    PUBLICATION,
+    Kind,
+)
 
 IS_COMPILED = not __file__.endswith(".py")
 """True if this module is compiled, and so to be used."""
@@ -30,6 +41,9 @@ IS_COMPILED = not __file__.endswith(".py")
 _PUBLISH = int(Kind.PUBLISH)
 _PUBLISH_REQUEST = int(Kind.PUBLISH_REQUEST)
 _DELIVER = int(Kind.DELIVER)
+_ACK = int(Kind.ACK)
+_ACK_BYTES = HEADER.size + ACK.size
+_PLACED_BYTES = PLACED.size
 _HEADER = PUBLICATION.size
 _REST = PUBLICATION.size - LENGTH_BYTES
 _LENGTH = LENGTH_BYTES
@@ -40,24 +54,38 @@ _PAYLOAD_MAX = PUBLICATION_PAYLOAD_BYTES_MAX
 _CONTROL = 0xFFFF
 _HEADER_SIZE = HEADER_BYTES
 _INFINITY = float("inf")
+_REMEMBERED_MAX = 1024
 
 _PLACES = 256
 _hosts: list[Any] = [None] * _PLACES
 _regions: list[Any] = [b""] * _PLACES
 _clusters = array("q", bytes(8 * _PLACES))
+_last_host: Any = None
+_last_region = b""
+_handles: list[Any] = [None] * _PLACES
+_encoded_handles: list[Any] = [b""] * _PLACES
 
 
-def read(data: bytes, at: int, length_max: int, items: list[Any]) -> int:
-    """Append the frames of publications from an offset on, and return the offset of the first other frame.
+def read(data: bytes, at: int, publication_max: int, control_max: int, items: list[Any]) -> int:
+    """Append publications and acknowledgements from an offset on, and return the offset of the first other frame.
 
-    That is one that is not complete, not a publication, or one for the reference to judge.
+    That is one that is not complete, of another kind, or one for the reference to judge.
     """
     size = len(data)
     start = data
-    while size - at >= _HEADER:
+    while size - at >= _ACK_BYTES:
         length = words.u32(start, at)
         end = at + _LENGTH + length
-        if end > size or length < _REST or length > length_max:
+        if end > size:
+            break
+        if start[at + 4] == _ACK:
+            ack = _acknowledgement(data, at, end) if length <= control_max else None
+            if ack is None:
+                break
+            items.append(ack)
+            at = end
+            continue
+        if length < _REST or length > publication_max:
             break
         message = _message(data, at, end)
         if message is None:
@@ -68,6 +96,29 @@ def read(data: bytes, at: int, length_max: int, items: list[Any]) -> int:
         items.append(frame)
         at = end
     return at
+
+
+def _acknowledgement(data: bytes, at: int, end: int) -> Any:
+    """Return the acknowledgement of a frame, or None if the reference must judge it."""
+    start = data
+    if end - at < _ACK_BYTES or start[at + 5] or words.u16(start, at + 6) or words.u64(start, at + 8):
+        return None
+    held_ms = words.f64(start, at + 40)
+    asks = start[at + 48]
+    place = at + _ACK_BYTES
+    if end != place + _PLACED_BYTES * start[at + 49] or asks > 1 or not 0.0 <= held_ms < _INFINITY:
+        return None
+    placed: list[tuple[int, int]] = []
+    before = -1
+    while place < end:
+        traffic_class = start[place]
+        if traffic_class <= before or traffic_class > _CLUSTERS_MAX:
+            return None
+        placed.append((traffic_class, words.u64(start, place + 1)))
+        before = traffic_class
+        place += _PLACED_BYTES
+    grant = Grant(words.u64(start, at + 24), words.u64(start, at + 32), tuple(placed))
+    return Ack(words.u64(start, at + 16), grant, held_ms, asks == 1)
 
 
 def _message(data: bytes, at: int, end: int) -> Any:
@@ -229,31 +280,75 @@ def _prepare(item: Any, parts: list[bytes], encode: Callable[[Any], bytes]) -> i
                     _encode_shared(delivery)
                 parts.append(delivery.encoded)
                 return len(delivery.encoded)
-            return _prepare_numbered(delivery, encoded_handles(delivery.handles), parts)
+            return _prepare_numbered(delivery, _encode_handles(delivery.handles), parts)
         if type(message) is PublishRequest:
             request = message
             parts.append(b"")
             return _HEADER + _length_of_content(request.publication)
-    encoded = encode(item)
+    encoded = _encoded_ack(item) if type(item) is Ack else encode(item)
     parts.append(encoded)
     return len(encoded)
+
+
+def _encoded_ack(ack: Any) -> bytes:
+    """Return the frame of an acknowledgement."""
+    grant = ack.grant
+    placed = grant.placed_bytes
+    end = _ACK_BYTES + _PLACED_BYTES * len(placed)
+    buffer = bytearray(end)
+    start = buffer
+    words.put_u32(start, 0, end - _LENGTH)
+    start[4] = _ACK
+    words.put_u64(start, 16, ack.accepted)
+    words.put_u64(start, 24, grant.number)
+    words.put_u64(start, 32, grant.window_bytes)
+    words.put_f64(start, 40, ack.held_ms)
+    start[48] = ack.asks
+    start[49] = len(placed)
+    at = _ACK_BYTES
+    for traffic_class, placed_bytes in placed:
+        start[at] = traffic_class
+        words.put_u64(start, at + 1, placed_bytes)
+        at += _PLACED_BYTES
+    return bytes(buffer)
 
 
 def _encode_shared(delivery: Deliver) -> None:
     """Keep the frame of a delivery with the number 0; every client gets it with its own."""
     parts: list[bytes] = []
-    buffer = bytearray(_prepare_numbered(delivery, encoded_handles(delivery.handles), parts))
+    buffer = bytearray(_prepare_numbered(delivery, _encode_handles(delivery.handles), parts))
     start = buffer
     start[4] = _DELIVER
     _put_numbered(start, 0, 0, delivery, parts[0])
     delivery.encoded = bytes(buffer)
 
 
+def _encode_handles(handles: tuple[int, ...]) -> bytes:
+    """Return the bytes of handles; those of the same delivery plan are found by their identity."""
+    place = words.place_of(handles)
+    if _handles[place] is handles:
+        return _encoded_handles[place]  # type: ignore[no-any-return]
+    encoded = encoded_handles(handles)
+    if len(encoded) <= _REMEMBERED_MAX:
+        _handles[place] = handles
+        _encoded_handles[place] = encoded
+    return encoded
+
+
 def _prepare_numbered(message: Numbered, extra: bytes, parts: list[bytes]) -> int:
     parts.append(extra)
     if not message.region:
-        message.region = message.host_broker.region.encode()
+        message.region = _region_of(message.host_broker)
     return _HEADER + len(message.region) + len(extra) + _length_of_content(message.publication)
+
+
+def _region_of(host_broker: Any) -> bytes:
+    """Return the region of a host broker in bytes; new publications have the same one all the time."""
+    global _last_host, _last_region
+    if host_broker is not _last_host:
+        _last_region = host_broker.region.encode()
+        _last_host = host_broker
+    return _last_region
 
 
 def _length_of_content(publication: Publication) -> int:

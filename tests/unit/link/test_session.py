@@ -17,6 +17,7 @@ from support import at, say
 SMALL = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0, retransmit_ms=15.0)
 TRUSTING = LinkSettings(window_bytes=100, heartbeat_ms=10.0, suspicion_ms=40.0)
 PATIENT = LinkSettings(window_bytes=1000, heartbeat_ms=100.0, suspicion_ms=400.0, ack_ms=5.0, ack_frames=4)
+WIDE = LinkSettings(window_bytes=1000, heartbeat_ms=10.0, suspicion_ms=40.0)
 SIZE = 50
 
 
@@ -995,3 +996,87 @@ class TestHeldAcknowledgements:
         pair.connect()
         assert not pair.b.owes_ack
         assert not pair.a.awaits_acknowledgement
+
+
+class TestHolding:
+    """An end that acknowledges nothing before it is released."""
+
+    def held(self) -> Pair:
+        pair = Pair(WIDE)
+        pair.b.hold()
+        return pair
+
+    def test_it_accepts_and_does_not_acknowledge(self):
+        pair = self.held()
+        pair.send(control(), control())
+        assert len(pair.settle()[1]) == 2
+        assert pair.a.unacknowledged == 2
+        assert pair.b.released == 0
+
+    def test_what_is_released_is_acknowledged_with_the_next_write(self):
+        pair = self.held()
+        pair.send(control(), control(), control())
+        pair.settle()
+        pair.b.release(2)
+        pair.settle()
+        assert pair.a.unacknowledged == 1
+        assert pair.a.acknowledged == 2
+
+    def test_nothing_is_released_that_has_not_come(self):
+        pair = self.held()
+        pair.send(control())
+        pair.settle()
+        pair.b.release(7)
+        assert pair.b.released == 1
+        pair.send(control())
+        pair.settle()
+        assert pair.a.unacknowledged == 1
+
+    def test_frames_that_were_accepted_before_are_acknowledged(self):
+        pair = Pair(TRUSTING)
+        pair.send(control())
+        pair.carry(pair.a, pair.b)
+        pair.b.hold()
+        pair.settle()
+        assert pair.a.unacknowledged == 0
+
+    def test_after_a_new_connection_they_come_again_and_are_ignored(self):
+        pair = self.held()
+        pair.send(control(), control())
+        pair.settle()
+        pair.b.release(1)
+        pair.connect()
+        assert frames(pair.a.drain(0.0)) == [2]
+        assert pair.settle()[1] == []
+        pair.send(control())
+        assert len(pair.settle()[1]) == 1
+        assert pair.a.unacknowledged == 2
+
+    @pytest.mark.parametrize("released", [0, 2, 3])
+    def test_another_end_resumes_after_what_was_released(self, released: int):
+        pair = self.held()
+        pair.b.send(control(), 0.0)
+        pair.send(*(data(number) for number in range(3)))
+        pair.settle()
+        peer = pair.b.peer_incarnation
+        pair.b = Session(pair.b.incarnation, WIDE)
+        pair.b.resume(peer, released)
+        pair.connect()
+        _, messages = pair.settle()
+        assert [each.number for each in messages] == list(range(released, 3))
+        # Its own frames continue where the other end expects them.
+        pair.b.send(control(), 0.0)
+        assert len(pair.settle()[0]) == 1
+
+    def test_an_end_that_is_not_remembered_begins_anew(self):
+        pair = self.held()
+        pair.send(control())
+        pair.settle()
+        peer = pair.b.peer_incarnation
+        pair.a = Session(2, TRUSTING)
+        pair.b = Session(pair.b.incarnation, TRUSTING)
+        pair.b.resume(peer, 1)
+        pair.connect()
+        pair.send(control())
+        assert len(pair.settle()[1]) == 1
+        assert (pair.b.released, pair.a.unacknowledged) == (0, 1)
