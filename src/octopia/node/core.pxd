@@ -30,10 +30,13 @@ cdef class Node:
     cdef public dict _held_back
     cdef public list _facts
     cdef public object _alarms
+    cdef public long long _paced_clients
+    cdef public dict _producers
 
     @cython.locals(link=LinkEnd)
     cpdef receive(self, peer, items, double now_ms)
     cpdef bint _feed(self, peer, messages, double now_ms) except *
+    cpdef list _screened(self, ClientLink link, list messages)
     @cython.locals(work=Ready)
     cpdef Ready ready(self, double now_ms)
     cdef bint _has_work(self) except *

@@ -57,11 +57,13 @@ from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, LinkKind, Peer
 from octopia.link import Outcome, Session
 from octopia.markers import Mark
+from octopia.node import producers
 from octopia.node.alarms import Alarms
 from octopia.node.budget import MemoryBudget
 from octopia.node.fanout import Routes, fan_out
 from octopia.node.flowing import can_write, flow, flow_to_client, output_of
 from octopia.node.links import ClientLink, Link, NeighbourLink
+from octopia.node.permissions import Permissions
 from octopia.node.rates import Pause, PublishingRate, window_for
 from octopia.node.ready import Close, Failure, Ready
 from octopia.node.rest import held_bytes, is_at_rest, waiting
@@ -76,11 +78,18 @@ from octopia.protocol import (
     MessageKind,
     Overflow,
 )
-from octopia.protocol.messages import CutOff, Deliver, Message, PublishRequest
+from octopia.protocol.handshake import CLIENT_SESSIONS_MAX
+from octopia.protocol.messages import (
+    CutOff,
+    Deliver,
+    Message,
+    Produced,
+    ProduceRequest,
+    PublishRequest,
+    Repeated,
+    SubscribeRequest,
+)
 from octopia.settings import Limit
-
-_CLIENT_SESSIONS_MAX = 1 << 20
-"""The number of client sessions that one incarnation can tell apart."""
 
 
 class Node:
@@ -100,7 +109,9 @@ class Node:
         "_last_words",
         "_names",
         "_owing",
+        "_paced_clients",
         "_postponed",
+        "_producers",
         "_routes",
         "_settings",
         "_touched",
@@ -115,6 +126,7 @@ class Node:
     MARKS: ClassVar[Mapping[str, Mark]] = {
         "_alarms": Mark.DERIVED,
         "_facts": Mark.HISTORY,
+        "_paced_clients": Mark.DERIVED,
         "_routes": Mark.HISTORY,
         "_settings": Mark.FIXED,
         "last_data_ms": Mark.HISTORY,
@@ -151,6 +163,8 @@ class Node:
         self._held_back: dict[ClientId, Pause] = {}
         self._facts: list[Fact] = []
         self._alarms = Alarms(self.clients)
+        self._paced_clients = 0
+        self._producers: dict[str, int] = {}
 
     def _new_session(self, incarnation: int) -> Session | None:
         links = self._settings.neighbour_links
@@ -189,7 +203,7 @@ class Node:
             self.detach(link.peer, now_ms)
         else:
             link.is_connected = False
-            link.expires_ms = now_ms + self._settings.client_grace_ms
+            link.expires_ms = now_ms + max(self._settings.client_grace_ms, link.keep_ms)
             self._alarms.set(link)
 
     def incarnation_of(self, peer: BrokerId) -> int:
@@ -199,13 +213,20 @@ class Node:
 
     # Clients.
 
-    def admit(self, name: str, overflow: Overflow, hello: Hello, now_ms: float) -> ClientId | None:
+    def admit(
+        self, name: str, overflow: Overflow, hello: Hello, now_ms: float, permissions: Permissions | None = None
+    ) -> ClientId | None:
         """Admit a client that greeted over a new connection, and return its id.
 
-        A client whose session is remembered goes on where it was. Return None if the name belongs to another client
-        that is connected.
+        A client whose session is remembered goes on where it was, unless its permissions have changed. Return None if
+        the name belongs to another client that is connected, or to the holder of another token.
         """
         link = self.clients.get(self._names[name]) if name in self._names else None
+        if link is not None and link.permissions != permissions:
+            if link.permissions is None or permissions is None or link.permissions.holder != permissions.holder:
+                return None
+            self.detach(link.peer, now_ms)
+            link = None
         if link is not None and link.session is not None and link.session.peer_incarnation != hello.incarnation:
             if link.is_connected:
                 return None
@@ -213,6 +234,7 @@ class Node:
             link = None
         if link is None:
             link = self.clients[self.attach(name, overflow, now_ms)]
+            link.permissions = permissions
         link.is_connected, link.is_paused, link.expires_ms = True, False, None
         assert link.session is not None
         link.session.disconnected()
@@ -229,7 +251,7 @@ class Node:
         self._client_sessions += 1
         client = ClientId(name, self._client_sessions)
         links = self._settings.client_links
-        incarnation = self.incarnation * _CLIENT_SESSIONS_MAX + self._client_sessions
+        incarnation = self.incarnation * CLIENT_SESSIONS_MAX + self._client_sessions
         limits, rate = self._settings.limits, None
         if links is not None and (limits.publications_per_second_per_client or limits.bytes_per_second_per_client):
             rate = PublishingRate(limits, now_ms)
@@ -250,6 +272,7 @@ class Node:
         link = self.clients.pop(client, None)
         if link is not None:
             self._touched.pop(link, None)
+            self._paced_clients -= link.is_paced
             self._routes = Routes(self.clients)
             del self._names[client.name]
             self._held_back.pop(client, None)
@@ -284,14 +307,15 @@ class Node:
         if outcome.acknowledged and isinstance(link, NeighbourLink) and not link.is_paced and self.broker.reroutes:
             arrived_ms = now_ms - outcome.held_ms
             self.broker.carried(link.peer, outcome.acknowledged, arrived_ms, is_acknowledgement=True)
-        if outcome.messages and not self._feed(peer, outcome.messages, now_ms):
+        messages = self._screened(link, outcome.messages) if isinstance(link, ClientLink) else outcome.messages
+        if messages and not self._feed(peer, messages, now_ms):
             # The rest of the batch is gone with the connection. The next one has the whole window.
-            self._absorb(self.broker.batch_failed(peer, outcome.messages, now_ms), now_ms)
+            self._absorb(self.broker.batch_failed(peer, messages, now_ms), now_ms)
             link.session.settle_credit(self.broker.unplaced(peer))
         self._dirty[peer] = None
         if isinstance(link, ClientLink):
-            if link.rate is not None and outcome.messages:
-                self._count_publications(link, link.rate, outcome.messages, now_ms)
+            if link.rate is not None and messages:
+                self._count_publications(link, link.rate, messages, now_ms)
             self._count_unanswered(link, items, now_ms)  # type: ignore[arg-type]
 
     def _link_up(self, link: NeighbourLink, outcome: Outcome, now_ms: float) -> None:
@@ -331,6 +355,52 @@ class Node:
     def _fence(self, peer: Peer, incarnation: int) -> None:
         reason = f"a newer broker runs as {peer}, so this one is fenced: stop one of the two, then restart this one"
         self._close(peer, CloseCode.FENCED, reason, incarnation)
+
+    def _screened(self, link: ClientLink, messages: list[Message]) -> list[Message]:
+        """Note what a client wants of this node, and return what is for the broker."""
+        if link.permissions is not None:
+            messages = self._permitted(link, link.permissions, messages)
+        is_for_broker = not link.producer
+        for message in messages:
+            if type(message) is SubscribeRequest:
+                # The longest time that it asks for.
+                if message.keep_ms > link.keep_ms:
+                    link.keep_ms = min(message.keep_ms, self._settings.client_keep_max_ms)
+            elif type(message) is ProduceRequest:
+                is_for_broker = False
+        return messages if is_for_broker else self._produced(link, messages)
+
+    def _permitted(self, link: ClientLink, permissions: Permissions, messages: Sequence[Message]) -> list[Message]:
+        """Return what the permissions of a client allow, and refuse the rest."""
+        allowed, refusals = permissions.screen(messages)
+        for refusal in refusals:
+            self.broker.counters.refused += 1
+            link.mailbox.answer(refusal)
+        publications = sum(each.request == MessageKind.PUBLICATION for each in refusals)
+        if publications and link.session is not None:
+            link.session.placed(0, publications)
+        return allowed
+
+    def _produced(self, link: ClientLink, messages: Sequence[Message]) -> list[Message]:
+        """Answer requests to be a producer, and return the messages without publications that were there before."""
+        at = producers.first_request(messages)
+        if at >= 0:
+            request, before = messages[at], self._produced(link, messages[:at])
+            assert isinstance(request, ProduceRequest)
+            link.producer = request.producer
+            if link.permissions is not None:
+                link.producer = link.permissions.producer(request.producer)
+            link.mailbox.answer(Produced(request.producer, producers.begin(self._producers, link.producer)))
+            return before + self._produced(link, messages[at + 1 :])
+        if not link.producer or not messages:
+            return list(messages)
+        fresh = producers.screen(self._producers, link.producer, messages)
+        repeated = len(messages) - len(fresh)
+        if repeated:
+            assert link.session is not None
+            link.session.placed(0, repeated)
+            link.mailbox.answer(Repeated(repeated, self._producers[link.producer]))
+        return fresh
 
     def _count_unanswered(self, link: ClientLink, items: Sequence[Item], now_ms: float) -> None:
         """Disconnect a client that sends requests and never reads its answers."""
@@ -375,10 +445,17 @@ class Node:
     def pace(self, peer: Peer, is_paced: bool) -> None:
         """Let publications over a link leave freely, or one by one by ``begin``."""
         link = self._link(peer)
-        if link is not None:
-            if link.is_paced and not is_paced:
-                self._dirty[peer] = None
-            link.is_paced = is_paced
+        if link is None or link.is_paced == is_paced:
+            return
+        link.is_paced = is_paced
+        if isinstance(link, ClientLink):
+            self._paced_clients += 1 if is_paced else -1
+        else:
+            # A paced link tells the end of each copy, the others have acknowledgements. A copy that was taken under
+            # one and would end under the other would look as if it were still on its way.
+            self.broker.measure_anew(link.peer)
+        if not is_paced:
+            self._dirty[peer] = None
 
     def can_begin(self, peer: BrokerId) -> bool:
         """Return whether ``begin`` may find a publication for a neighbour."""
@@ -645,6 +722,8 @@ class Node:
         if entries:
             if self._settings.whole:
                 self._work.for_clients += entries
+            elif self._settings.spreading and not self._paced_clients:
+                self._hand_over(entries)
             else:
                 self._spread(entries, now_ms)
         for peer in effects.ready:
@@ -680,6 +759,17 @@ class Node:
 
     # Deliveries to clients.
 
+    def _hand_over(self, entries: Sequence[ForClients]) -> None:
+        """Leave deliveries to the driver, and put answers into mailboxes: they go ahead of deliveries."""
+        for entry in entries:
+            if isinstance(entry, Delivered):
+                self._work.for_clients.append(entry)
+                continue
+            link = self.clients.get(entry.client)
+            if link is not None:
+                link.mailbox.answer(entry.reply)
+                self._dirty[entry.client] = None
+
     def _spread(self, entries: Sequence[ForClients], now_ms: float) -> None:
         """Put entries into the mailboxes of clients, and cut off those that are too slow."""
         settings = self._settings
@@ -694,9 +784,7 @@ class Node:
                 self._facts += [_fact_of_loss(client, delivery) for client, delivery in losses.deliveries]
         for client, lost in losses.cut_off.items():
             self._cut_off(self.clients[client], lost, now_ms)
-        if settings.memory_bytes and self._budget.is_due(
-            sum(entry.copy.size_bytes * len(entry.plan) for entry in entries if isinstance(entry, Delivered))
-        ):
+        if settings.memory_bytes and self._budget.is_due(losses.added_bytes):
             self._keep_to_budget(now_ms)
 
     def _keep_to_budget(self, now_ms: float) -> None:

@@ -10,6 +10,7 @@ from octopia.protocol.transit cimport Deliver, Publish, delivery_of
 cdef class Route:
     cdef readonly tuple plan
     cdef readonly list stops
+    cdef readonly list screened
     cdef readonly dict peers
 
 
@@ -22,6 +23,6 @@ cdef class Routes:
     cdef Route of(self, tuple plan)
 
 
-@cython.locals(cut_off=dict, size_bytes="long long", handles=tuple, plan=tuple, route=Route,
+@cython.locals(cut_off=dict, added_bytes="long long", size_bytes="long long", handles=tuple, plan=tuple, route=Route,
                delivery=Deliver, mailbox=Mailbox, link=ClientLink)
 cpdef fan_out(entries, Routes routes, long long limit, long long limit_bytes, dict reached)

@@ -17,6 +17,7 @@ from octopia.ids import ClientId, Peer
 from octopia.node.links import ClientLink
 from octopia.node.mailbox import Mailbox
 from octopia.protocol import Overflow
+from octopia.protocol.messages import Copy
 from octopia.protocol.transit import Deliver, Publish, delivery_of
 
 MOST_ROUTES = 4096
@@ -24,18 +25,23 @@ MOST_ROUTES = 4096
 
 
 class Route:
-    """The recipients of a delivery plan that are clients now, with their mailboxes and handles."""
+    """The recipients of a delivery plan that are clients now, with their mailboxes and handles.
 
-    __slots__ = ("peers", "plan", "stops")
+    Those in ``screened`` do not get all of a publication, so they share no deliveries with others.
+    """
+
+    __slots__ = ("peers", "plan", "screened", "stops")
 
     def __init__(self, plan: DeliveryPlan, clients: dict[ClientId, ClientLink]):
         self.plan = plan  # While it is alive, no other plan has its identity.
         self.stops: list[tuple[ClientLink, Mailbox, tuple[int, ...]]] = []
+        self.screened: list[tuple[ClientLink, Mailbox, tuple[int, ...]]] = []
         self.peers: dict[Peer, None] = {}
         for client, handles in plan:
             link = clients.get(client)
             if link is not None:
-                self.stops.append((link, link.mailbox, handles))
+                is_screened = link.permissions is not None and link.permissions.hides
+                (self.screened if is_screened else self.stops).append((link, link.mailbox, handles))
                 self.peers[client] = None
 
 
@@ -63,8 +69,12 @@ class Routes:
 
 @dataclasses.dataclass(slots=True)
 class Losses:
-    """The deliveries that clients were too slow for; ``cut_off`` counts them for those that must go."""
+    """The deliveries that clients were too slow for; ``cut_off`` counts them for those that must go.
 
+    ``added_bytes`` is the size of all deliveries, lost or not.
+    """
+
+    added_bytes: int = 0
     deliveries: list[tuple[ClientId, Deliver]] = dataclasses.field(default_factory=list)
     cut_off: dict[ClientId, int] = dataclasses.field(default_factory=dict)
 
@@ -82,6 +92,7 @@ def fan_out(
     """
     losses = Losses()
     cut_off = losses.cut_off
+    added_bytes = 0
     route: Route | None = None
     for entry in entries:
         if not isinstance(entry, Delivered):
@@ -96,6 +107,7 @@ def fan_out(
         if route is None or route.plan is not plan:
             route = routes.of(plan)
             reached.update(route.peers)
+        added_bytes += size_bytes * len(plan)
         delivery = None
         for link, mailbox, handles in route.stops:
             if delivery is not None and delivery.handles is handles:
@@ -111,7 +123,29 @@ def fan_out(
                 mailbox.put(delivery, size_bytes)
             else:
                 _drop_all(link, delivery, losses)
+        for link, _, handles in route.screened:
+            _put_screened(link, copy, handles, limit, limit_bytes, losses)
+    losses.added_bytes = added_bytes
     return losses
+
+
+def _put_screened(
+    link: ClientLink, copy: Copy, handles: tuple[int, ...], limit: int, limit_bytes: int, losses: Losses
+) -> None:
+    """Put a publication without its hidden parts into a mailbox; one of which nothing is left is not delivered."""
+    mailbox, permissions = link.mailbox, link.permissions
+    assert permissions is not None
+    publication = permissions.shown(copy.publication)
+    if publication is None:
+        return
+    delivery = Deliver(copy.id, publication, handles, copy.hop, copy.published_ms)
+    if mailbox.has_room(limit, limit_bytes) and link.peer not in losses.cut_off:
+        mailbox.put(delivery, delivery.size_bytes)
+    elif link.overflow is Overflow.DROP_OLDEST:
+        _drop_oldest(link, limit, limit_bytes, losses)
+        mailbox.put(delivery, delivery.size_bytes)
+    else:
+        _drop_all(link, delivery, losses)
 
 
 def _drop_oldest(link: ClientLink, limit: int, limit_bytes: int, losses: Losses) -> None:

@@ -12,6 +12,7 @@ from octopia.ids import BrokerId, ClientId, Peer
 from octopia.link import Session
 from octopia.markers import Mark
 from octopia.node.mailbox import Mailbox
+from octopia.node.permissions import Permissions
 from octopia.node.rates import PublishingRate
 from octopia.protocol import Overflow
 from octopia.protocol.messages import Message
@@ -73,10 +74,23 @@ class ClientLink(LinkEnd):
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
     ``unanswered`` counts the requests that it has sent while it reads no replies. Its ``rate`` is None without a limit.
-    ``alarm_ms`` is the time of its entry among the node's alarms.
+    ``keep_ms`` is the time for which it wants to be remembered without a connection, ``producer`` its name as a
+    producer. ``alarm_ms`` is the time of its entry among the node's alarms. ``permissions`` are None if it may do
+    everything.
     """
 
-    __slots__ = ("alarm_ms", "expires_ms", "is_connected", "mailbox", "overflow", "rate", "unanswered")
+    __slots__ = (
+        "alarm_ms",
+        "expires_ms",
+        "is_connected",
+        "keep_ms",
+        "mailbox",
+        "overflow",
+        "permissions",
+        "producer",
+        "rate",
+        "unanswered",
+    )
 
     peer: ClientId
 
@@ -91,7 +105,10 @@ class ClientLink(LinkEnd):
         self.unanswered = 0
         self.expires_ms: float | None = None
         self.rate = rate
+        self.keep_ms = 0.0
+        self.producer = ""
         self.alarm_ms: float | None = None
+        self.permissions: Permissions | None = None
 
     @property
     def next_deadline_ms(self) -> float | None:

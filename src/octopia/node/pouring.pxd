@@ -5,7 +5,7 @@ from octopia.broker.queues cimport OutputQueue, _Lane
 from octopia.link.flow cimport Sender
 
 
-@cython.locals(lane=_Lane, count="long long")
+@cython.locals(lane=_Lane, count="long long", rerouted="long long", waiting="long long")
 cpdef long long pour(OutputQueue queue, Sender sender, list outbox, double now_ms, long long most) except *
 
 cpdef pour_replies(list replies, Sender sender, list outbox)

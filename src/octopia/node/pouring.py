@@ -17,17 +17,19 @@ def pour(queue: OutputQueue, sender: Sender, outbox: list[Any], now_ms: float, m
         return 0
     exhausted = sender.exhausted
     lane = queue._oldest_lane(~exhausted)
-    count = 0
+    count = rerouted = 0
+    waiting = queue._size
     while lane is not None and count < most:
         sender.send(queue._remove_oldest(lane), outbox)
         count += 1
+        rerouted += lane.is_rerouted
         if exhausted is not sender.exhausted or len(queue._lanes) > 1:
             exhausted = sender.exhausted
             lane = queue._oldest_lane(~exhausted)
         elif not lane.entries:
             break
     if count:
-        queue.has_left(now_ms, count)
+        queue.has_left(now_ms, count, rerouted, waiting)
     return count
 
 

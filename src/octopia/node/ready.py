@@ -42,7 +42,8 @@ class Ready:
         A link without a session carries the messages themselves. Links that the driver paces are named here also
         without items: they may have a publication to carry, so call ``Node.begin`` when they are free.
     ``for_clients``
-        Entries for local clients, if the settings say that the driver takes them whole.
+        Entries for local clients, if the settings say that the driver takes them whole. They come AFTER the writes, in
+        which these clients find what waited for them, and answers.
     ``closes``
         Connections to close AFTER the writes, which include the last words to those clients.
     ``silent``

@@ -16,9 +16,10 @@ class NodeSettings:
     Links without settings have no session: the driver promises that nothing is lost on them. ``client_queue_limit`` and
     ``client_queue_bytes`` bound the deliveries that wait for one client, and the replies that it may leave
     unacknowledged. Near ``memory_bytes`` (0: no budget) publishing clients get no credit, and beyond it the clients
-    that hold most are cut off. A client that lost its connection may return within ``client_grace_ms``. A driver whose
-    clients are never slow may take entries for clients ``whole``; they then wait in no mailbox. A client that exceeds
-    the rates of ``limits`` gets no credit until it is within them again.
+    that hold most are cut off. A client that lost its connection may return within ``client_grace_ms``, or within the
+    time that it has asked for, at most ``client_keep_max_ms``. A driver whose clients are never slow may take entries
+    for clients ``whole``; they then wait in no mailbox. A ``spreading`` driver takes deliveries whole while none of its
+    clients is paced. A client that exceeds the rates of ``limits`` gets no credit until it is within them again.
     """
 
     neighbour_links: LinkSettings | None = None
@@ -27,6 +28,8 @@ class NodeSettings:
     client_queue_bytes: int = 16 * 1024 * 1024
     memory_bytes: int = 0
     client_grace_ms: float = 10_000.0
+    client_keep_max_ms: float = 86_400_000.0
     whole: bool = False
+    spreading: bool = False
     limits: ResourceLimits = UNLIMITED
     detail: Detail = Detail.OFF

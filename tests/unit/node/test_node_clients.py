@@ -11,7 +11,7 @@ from octopia.ids import ClientId
 from octopia.link import Session
 from octopia.node import NodeSettings, Ready
 from octopia.protocol import CONTROL_ONLY, Ack, Cause, CloseCode, Frame, Grant, Hello, Overflow
-from octopia.protocol.messages import CutOff, Refused, UnsubscribeRequest
+from octopia.protocol.messages import CutOff, Refused, SubscribeRequest, UnsubscribeRequest
 from support import at, offer, say, subscribe, want
 
 GRACE_MS = 10_000.0
@@ -190,6 +190,21 @@ class TestGrace:
         assert client in ready.silent
         rig.node.disconnect(client, 400.0)
         assert rig.node.clients[client].expires_ms == 400.0 + GRACE_MS
+
+    @pytest.mark.parametrize(
+        ("wanted_ms", "kept_ms"),
+        [(0.0, GRACE_MS), (1.0, GRACE_MS), (60_000.0, 60_000.0), (1e12, 90_000.0), (float("nan"), GRACE_MS)],
+    )
+    def test_it_is_remembered_for_as_long_as_it_asked_within_a_limit(self, wanted_ms: float, kept_ms: float) -> None:
+        rig = met(node=make_node(settings=NodeSettings(LINKS, CLIENT_LINKS, client_keep_max_ms=90_000.0)))
+        interest = want(0, "x > 0").interest
+        client = rig.join("C", SubscribeRequest(0, interest, keep_ms=wanted_ms), SubscribeRequest(1, interest))
+        rig.cut("C")
+        assert rig.node.clients[client].expires_ms == kept_ms
+        rig.node.wake(kept_ms - 1.0)
+        assert client in rig.node.clients
+        rig.node.wake(kept_ms + 1.0)
+        assert client not in rig.node.clients
 
     def test_it_is_cut_off_while_it_is_away_if_too_much_waits(self) -> None:
         rig = met(node=make_node(settings=NodeSettings(LINKS, CLIENT_LINKS, client_queue_limit=2)))

@@ -34,6 +34,7 @@ from octopia.protocol.messages import (
     SubscribeRequest,
     SubscriptionDigest,
 )
+from octopia.settings import Algorithm
 from support import at, make_broker, offer, publish, say, subscribe, want
 
 AMPLE = Grant(1, 1 << 30, ())
@@ -462,6 +463,23 @@ class TestPaceWithSessions:
         rig.node.finish(at("c.0"), 1.0)
         rig.settle()
         assert numbers(rig.told("c.0")) == [0, 1]
+
+    def test_a_copy_that_was_on_its_way_when_pacing_began_does_not_look_so_for_ever(self) -> None:
+        rig = met(algorithm=Algorithm.ADAPTIVE)
+        pace = rig.broker.state.queues[at("c.0")].pace
+        rig.tell("a.0", plain(0))
+        rig.carry()
+        assert pace.under_way == 1, "it is not acknowledged yet"
+        rig.node.pace(at("c.0"), is_paced=True)
+        rig.settle()
+        rig.tell("a.0", plain(1))
+        rig.carry()
+        assert rig.node.begin(at("c.0"), 1.0) is not None
+        rig.node.finish(at("c.0"), 2.0)
+        rig.settle()
+        assert pace.under_way == 0
+        rig.node.pace(at("c.0"), is_paced=False)
+        assert not rig.broker.state.queues[at("c.0")].congested(60_000.0, 0.0)
 
     def test_a_paced_link_without_credit_begins_nothing(self) -> None:
         rig = Rig(far_links=ONE_BYTE)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from node_support import SESSIONS, Rig, codes, full, make_node, messages_in, numbers, plain, written_to
 
 from octopia.broker import Delivered, Told
 from octopia.ids import Peer
 from octopia.node import NodeSettings, Ready
 from octopia.protocol import Ack, CloseCode, Hello, Item, Overflow
-from octopia.protocol.messages import Confirmed, Message, Publish, Refused, UnsubscribeRequest
+from octopia.protocol.messages import Confirmed, Deliver, Message, Publish, Refused, UnsubscribeRequest
 from support import at, offer, publish, say, subscribe, want
 
 
@@ -256,6 +257,48 @@ class TestWhole:
         ready = node.ready(0.0)
         assert len(ready.for_clients) == 5
         assert ready.closes == ()
+
+
+class TestSpreading:
+    """A spreading driver takes deliveries whole while none of its clients is paced."""
+
+    def test_deliveries_are_handed_over_and_answers_are_written_ahead_of_them(self) -> None:
+        node = make_node(settings=NodeSettings(spreading=True))
+        client = node.attach("S", Overflow.DISCONNECT, 0.0)
+        node.receive(client, [want(0, "x > 0")], 0.0)
+        node.receive(at("a.0"), [plain(0, x=5)], 0.0)
+        node.receive(client, [UnsubscribeRequest(9)], 0.0)
+        ready = node.ready(0.0)
+        (delivered,) = ready.for_clients
+        assert isinstance(delivered, Delivered)
+        assert delivered.plan == ((client, (0,)),)
+        assert kinds(written_to(ready, client)) == [Refused]
+        assert node.ready(0.0) == Ready()
+
+    def test_deliveries_wait_in_mailboxes_while_a_client_is_paced(self) -> None:
+        node = make_node(settings=NodeSettings(spreading=True))
+        client, slow = [node.attach(name, Overflow.DISCONNECT, 0.0) for name in ("S", "T")]
+        node.receive(client, [want(0, "x > 0")], 0.0)
+        node.receive(slow, [want(0, "x > 0")], 0.0)
+        node.pace(slow, is_paced=True)
+        node.receive(at("a.0"), [plain(0)], 0.0)
+        ready = node.ready(0.0)
+        assert ready.for_clients == []
+        assert kinds(written_to(ready, client)) == [Deliver]
+        assert node.left_behind == 1
+
+    @pytest.mark.parametrize("ends", ["pace", "detach"])
+    def test_deliveries_are_handed_over_again_when_no_client_is_paced_any_more(self, ends: str) -> None:
+        node = make_node(settings=NodeSettings(spreading=True))
+        client, slow = [node.attach(name, Overflow.DISCONNECT, 0.0) for name in ("S", "T")]
+        node.receive(client, [want(0, "x > 0")], 0.0)
+        node.pace(slow, is_paced=True)
+        if ends == "pace":
+            node.pace(slow, is_paced=False)
+        else:
+            node.detach(slow, 0.0)
+        node.receive(at("a.0"), [plain(0)], 0.0)
+        assert len(node.ready(0.0).for_clients) == 1
 
 
 def kinds(items: Sequence[object]) -> list[type]:
