@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from octopia.addresses import Address
-from octopia.errors import BadFrame, ClosedByPeer, PeerError, ProtocolViolation, Unavailable
+from octopia.errors import BadFrame, ClosedByPeer, PeerError, ProtocolViolation, TlsFailure, Unavailable
 from octopia.protocol import CloseCode
 from octopia.transport import Connection
 from octopia.transport.connection import HANDSHAKE_S
@@ -55,7 +55,7 @@ async def connect_to(address: Address, make: Callable[[], Connection]) -> Connec
             _, connection = await loop.create_connection(make, address.host, address.port)
     except TimeoutError:
         raise Unavailable(f"nothing answers at {address}: is the address right, or is a firewall in between?") from None
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
         raise Unavailable(f"the host name {address.host!r} cannot be resolved: is it right?") from None
     except OSError as error:
         problem = error.strerror or str(error)
@@ -89,6 +89,8 @@ def explain(address: Address, reason: PeerError | None) -> Unavailable:
     """Return the error for a connection that ended before the greeting."""
     if isinstance(reason, BadFrame | ProtocolViolation):
         return Unavailable(f"the server at {address} is not an OctopiA broker: {reason}")
+    if isinstance(reason, TlsFailure):
+        return Unavailable(f"no TLS connection with {address}: {reason}")
     if isinstance(reason, ClosedByPeer):
         return Unavailable(f"the broker at {address} does not accept clients now: {reason}")
     return Unavailable(

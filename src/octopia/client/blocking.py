@@ -1,6 +1,6 @@
 """The client for programs without an event loop: the same calls, each of which blocks until it is done.
 
-The client runs in a thread of its own. It may be used and closed from several other threads at once. Callbacks run in
+The client runs in a separate thread. It may be used and closed from several other threads at once. Callbacks run in
 the client's thread and must not call the client.
 """
 
@@ -12,14 +12,18 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from octopia.client.buffer import Notice
 from octopia.client.callbacks import Callback
 from octopia.client.client import BUFFER, CONNECT_S, DRAIN_S, Client, ConnectContext, connect
+from octopia.client.credentials import TokenSource
 from octopia.client.publishable import Attributes, Publishable
 from octopia.client.received import Received
 from octopia.client.subscriptions import Advertisement, Subscription, has_ended, nothing_came
+from octopia.client.tracing import Tracing
 from octopia.content import Disjunction as Filter  # As programs know it.
 from octopia.content import Publication
 from octopia.errors import NotConfirmed, OctopiaError, UsageError
@@ -83,6 +87,10 @@ def connect_blocking(
     *,
     name: str | None = None,
     overflow: Overflow | str = Overflow.DISCONNECT,
+    resume: str | None = None,
+    token: TokenSource | None = None,
+    ca: str | Path | None = None,
+    tracing: Tracing | None = None,
     timeout: float = CONNECT_S,
     on_disconnect: Callable[[OctopiaError | None], object] | None = None,
     on_reconnect: Callable[[], object] | None = None,
@@ -93,6 +101,10 @@ def connect_blocking(
         url,
         name=name,
         overflow=overflow,
+        resume=resume,
+        token=token,
+        ca=ca,
+        tracing=tracing,
         timeout=timeout,
         on_disconnect=on_disconnect,
         on_reconnect=on_reconnect,
@@ -130,11 +142,14 @@ class BlockingClient:
     ) -> None:
         self.close(timeout=DRAIN_S if error is None else 0.0)
 
-    def close(self, timeout: float = DRAIN_S) -> None:
-        """Wait up to ``timeout`` seconds for what was published to be acknowledged, then disconnect."""
+    def close(self, timeout: float = DRAIN_S, *, keep: bool = False) -> None:
+        """Wait up to ``timeout`` seconds for what was published to be acknowledged, then disconnect.
+
+        For ``keep`` see ``Client.close``.
+        """
         with self._closing:
             if not self._is_closed:
-                self._loop.call(self._client.close(timeout))
+                self._loop.call(self._client.close(timeout, keep=keep))
                 self._is_closed = True
                 self._loop.stop()
 
@@ -147,6 +162,11 @@ class BlockingClient:
     def is_connected(self) -> bool:
         """True if a broker is connected at this moment."""
         return self._client.is_connected
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that is connected at this moment, or an empty string."""
+        return self._client.broker
 
     def advertise(
         self, offer: str | Filter, *, ordered: bool = False, timeout: float | None = None
@@ -168,6 +188,8 @@ class BlockingClient:
         buffer: int = BUFFER,
         overflow: Overflow | str = Overflow.DISCONNECT,
         on_gap: Callable[[BlockingSubscription], object] | None = None,
+        ack: str = "auto",
+        keep_s: float = 0.0,
         timeout: float | None = None,
     ) -> BlockingSubscription:
         """Subscribe to what matches a filter; see ``Client.subscribe``."""
@@ -182,6 +204,8 @@ class BlockingClient:
                         buffer=buffer,
                         overflow=overflow,
                         on_gap=None if on_gap is None else lambda issued: on_gap(wrap(issued)),
+                        ack=ack,
+                        keep_s=keep_s,
                         timeout=timeout,
                     )
                 )
@@ -196,6 +220,20 @@ class BlockingClient:
     ) -> None:
         """Publish; return when the host broker has accepted it. For ``timeout`` see ``Client.publish``."""
         self._loop.call(self._client.publish(publication, payload, timeout=timeout))
+
+    def produce_as(self, producer: str, *, timeout: float | None = None) -> int:
+        """Publish as a producer, and return how many of its publications this broker has; see ``Client``."""
+        return self._loop.call(self._client.produce_as(producer, timeout=timeout))
+
+    @property
+    def accepted(self) -> int:
+        """The number of publications that a broker has accepted; see ``Client.accepted``."""
+        return self._client.accepted
+
+    @property
+    def repeated(self) -> int:
+        """The number of publications that the broker dropped as repeated; see ``Client.repeated``."""
+        return self._client.repeated
 
     def publish_many(self, publications: Iterable[Publishable], *, timeout: float | None = None) -> int:
         """Publish all in order, without waiting in between; see ``Client.publish_many``.
@@ -269,6 +307,23 @@ class BlockingSubscription:
         if self._taken or self._fill(timeout):
             return self._taken.popleft()
         raise has_ended() if self._subscription.has_ended else nothing_came(timeout)
+
+    def acknowledge(self, publication: Received | None = None) -> None:
+        """Acknowledge a publication and everything before it; by default all that was read."""
+        self._loop.call(self._on_loop(self._subscription._durable.acknowledge, publication))
+
+    def resume_point(self, publication: Received | None = None) -> str:
+        """Return a string for ``connect(resume=…)``; see ``Subscription.resume_point``."""
+        return self._loop.call(self._on_loop(self._subscription._durable.resume_point, publication))
+
+    def take_notices(self) -> list[tuple[int, Notice]]:
+        """Return the notices of gaps and losses since the last call; see ``Subscription.take_notices``."""
+        return self._subscription.take_notices()
+
+    async def _on_loop(self, call: Callable[[int], T], publication: Received | None) -> T:
+        if publication is None and self._taken:
+            return call(self._taken[0].number - 1)  # It was fetched, and the program has not read it yet.
+        return call(self._subscription._number_of(publication))
 
     def unsubscribe(self) -> None:
         """Cancel the subscription; return when the host broker has done so. What is buffered can still be read."""

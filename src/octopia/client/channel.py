@@ -25,14 +25,25 @@ from typing import Any, Protocol, cast, get_args
 
 from octopia.addresses import Address
 from octopia.client.attempts import backoff_s, busy_s, connect_to, explain, is_final, silence
+from octopia.client.credentials import Credentials
+from octopia.client.durable import LinkIdentity, ResumePoint
 from octopia.client.outbox import Outbox
-from octopia.errors import BadFrame, PeerError, ProtocolViolation, Unavailable
+from octopia.errors import (
+    AccessDenied,
+    BadFrame,
+    BrokenCredentials,
+    PeerError,
+    ProtocolViolation,
+    TlsFailure,
+    Unavailable,
+)
 from octopia.link import Session
 from octopia.protocol import Ack, CloseCode, Frame, Hello, Item, Opening, Role, WireItem
 from octopia.protocol.messages import ClientReply, Message
 from octopia.transport import Connection
 from octopia.transport.connection import HANDSHAKE_S
 from octopia.transport.settings import CLIENT_LINK
+from octopia.transport.tls import TlsLayer
 
 _log = logging.getLogger(__name__)
 _REPLIES = frozenset(get_args(ClientReply))
@@ -46,8 +57,8 @@ class Listener(Protocol):
     def on_new_link(self, opening: Opening, *, is_first: bool) -> None:
         """Issue everything to a broker that does not know this client."""
 
-    def on_replies(self, replies: list[ClientReply]) -> None:
-        """Handle what the broker said."""
+    def on_replies(self, replies: list[ClientReply], sequence: int) -> None:
+        """Handle what the broker said; ``sequence`` is the number of the first reply in the session."""
 
     def on_room(self) -> None:
         """Note that something was written, so that there may be room for more."""
@@ -65,20 +76,33 @@ class Listener(Protocol):
 class Channel:
     """A link to a broker, or to one of several, until it is closed."""
 
-    def __init__(self, addresses: Sequence[Address], opening: Opening, outbox: Outbox, listener: Listener):
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        opening: Opening,
+        outbox: Outbox,
+        listener: Listener,
+        resumed: ResumePoint | None = None,
+        credentials: Credentials = Credentials(),  # noqa: B008 (it is frozen)
+    ):
         self._addresses = addresses
+        self._credentials = credentials
+        self._token = ""
         self._opening = opening
         self._outbox = outbox
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._turn = 0
         self._incarnation = 0
+        self._holds = False
         self._connection: Connection | None = None
         self._session = self._new_session()
-        self._kept_session = self._session
         self._broker: Opening | None = None
         self._greeted_by: tuple[str, str] | None = None
         self._link: tuple[Session, int] | None = None
+        if resumed is not None:
+            self._resume(resumed)
+        self._kept_session = self._session
         self._violation: ProtocolViolation | None = None
         self._up: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[PeerError | None] = self._loop.create_future()
@@ -97,8 +121,25 @@ class Channel:
 
     @property
     def broker(self) -> str:
-        """The name of the connected broker, or an empty text."""
+        """The name of the connected broker, or an empty string."""
         return self._broker.sender if self._broker is not None else ""
+
+    @property
+    def identity(self) -> LinkIdentity:
+        """Both ends of the session."""
+        broker, fingerprint = self._greeted_by or ("", "")
+        session = self._kept_session
+        return LinkIdentity(broker, fingerprint, session.incarnation, session.peer_incarnation)
+
+    def hold(self) -> None:
+        """Acknowledge nothing from now on before it is released, in this session and in later ones."""
+        self._holds = True
+        self._session.hold()
+
+    def release(self, sequence: int) -> None:
+        """Let all messages up to a number of the session be acknowledged."""
+        self._session.release(sequence)
+        self.poke()
 
     async def open(self, timeout: float) -> None:
         """Connect for the first time."""
@@ -122,8 +163,8 @@ class Channel:
         self._is_asking = True
         self.poke()
 
-    async def close(self) -> None:
-        """Close the connection properly, and stop reconnecting."""
+    async def close(self, *, keep: bool = False) -> None:
+        """Close the connection properly, and stop reconnecting; with ``keep``, the broker keeps the session."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -131,7 +172,7 @@ class Channel:
         if connection is not None and connection.is_open:
             self._session.acknowledge()
             self._pump()
-            connection.close(CloseCode.DONE)
+            connection.close(CloseCode.SHUTDOWN if keep else CloseCode.DONE)
             await asyncio.wait([self._lost], timeout=_CLOSING_S)
         self._drop()
 
@@ -153,7 +194,7 @@ class Channel:
         while True:
             await asyncio.wait([self._lost])
             reason = self._lost.result()
-            if is_final(reason, is_first=False):
+            if is_final(reason, is_first=False) and not await self._has_new_token(reason):
                 break
             self._listener.on_disconnected(reason)
             refusals = refusals + 1 if reason is not None else 0
@@ -177,8 +218,10 @@ class Channel:
             except Unavailable as error:
                 failures[self._address] = error
             except PeerError as error:
-                if is_final(error, is_first=is_first):
+                if is_final(error, is_first=is_first) and (is_first or not await self._has_new_token(error)):
                     raise
+                if is_first and isinstance(error, TlsFailure) and len(self._addresses) == 1:
+                    raise TlsFailure(f"no TLS connection with {self._address}: {error}") from None
                 failures[self._address] = explain(self._address, error)
                 retry_s = busy_s(error)
                 if is_first and isinstance(error, BadFrame | ProtocolViolation) and len(self._addresses) == 1:
@@ -193,9 +236,11 @@ class Channel:
         self._lost = self._loop.create_future()
         self._session = self._kept_session
         self._violation = None
-        connection = await connect_to(address, self._make_connection)
+        self._token = await self._credentials.token()
+        tls = self._tls_towards(address)
+        connection = await connect_to(address, lambda: self._make_connection(tls))
         ours = self._opening
-        connection.send([Opening(ours.role, ours.sender, "", address.broker, ours.overflow)])
+        connection.send([Opening(ours.role, ours.sender, "", address.broker, ours.overflow, token=self._token)])
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 ends: list[asyncio.Future[Any]] = [self._up, self._lost]
@@ -209,9 +254,24 @@ class Channel:
         if not self._up.done():
             raise self._lost.result() or explain(address, None)
 
-    def _make_connection(self) -> Connection:
+    async def _has_new_token(self, reason: PeerError | None) -> bool:
+        """Return whether the broker has refused a token in whose place there is another one now."""
+        try:
+            return isinstance(reason, AccessDenied) and await self._credentials.token() != self._token
+        except Unavailable:
+            return True  # The next attempt asks again.
+
+    def _tls_towards(self, address: Address) -> TlsLayer | None:
+        try:
+            return self._credentials.tls_towards(address)
+        except BrokenCredentials as error:
+            if self._link is None:
+                raise
+            raise Unavailable(str(error)) from None  # The file may be there again at the next attempt.
+
+    def _make_connection(self, tls: TlsLayer | None) -> Connection:
         # It may receive something before create_connection returns.
-        self._connection = Connection(self)
+        self._connection = Connection(self, tls=tls)
         return self._connection
 
     def _drop(self) -> None:
@@ -228,7 +288,18 @@ class Channel:
 
     def _new_session(self) -> Session:
         self._incarnation = max(self._incarnation + 1, time.time_ns())
-        return Session(self._incarnation, CLIENT_LINK)
+        session = Session(self._incarnation, CLIENT_LINK)
+        if self._holds:
+            session.hold()
+        return session
+
+    def _resume(self, point: ResumePoint) -> None:
+        """Continue the session of an earlier process, if the broker remembers it."""
+        self._holds = True
+        self._session = Session(point.incarnation, CLIENT_LINK)
+        self._session.resume(point.broker_incarnation, point.released)
+        self._greeted_by = (point.broker, point.fingerprint)
+        self._link = (self._session, point.broker_incarnation)
 
     # The connection's side.
 
@@ -275,7 +346,7 @@ class Channel:
         if outcome.came_up:
             self._came_up()
         if outcome.messages:
-            self._hand_over(outcome.messages)
+            self._hand_over(outcome.messages, session.accepted - len(outcome.messages) + 1)
         self._outbox.settle_up_to(session.acknowledged)
         self._pump()
 
@@ -294,10 +365,10 @@ class Channel:
         if not self._up.done():
             self._up.set_result(None)
 
-    def _hand_over(self, messages: list[Message]) -> None:
+    def _hand_over(self, messages: list[Message], sequence: int) -> None:
         is_right = _REPLIES.issuperset(map(type, messages))
         replies = messages if is_right else [each for each in messages if type(each) in _REPLIES]
-        self._listener.on_replies(cast("list[ClientReply]", replies))
+        self._listener.on_replies(cast("list[ClientReply]", replies), sequence)
         if not is_right:
             self._violated("expected messages from a broker to a client, got one that brokers send to each other")
 

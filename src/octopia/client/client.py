@@ -11,22 +11,26 @@ import inspect
 import itertools
 import secrets
 from collections.abc import AsyncIterable, Callable, Generator, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from octopia.addresses import Address
 from octopia.client.buffer import Buffer
 from octopia.client.callbacks import Callback
+from octopia.client.credentials import Credentials, TokenSource, find_credentials
+from octopia.client.durable import ResumePoint
 from octopia.client.engine import Engine, Hooks
 from octopia.client.publishable import Attributes, Publishable, to_publication
 from octopia.client.requests import Request
-from octopia.client.subscriptions import Advertisement, OnGap, Subscription
+from octopia.client.subscriptions import Advertisement, Durable, OnGap, Subscription
+from octopia.client.tracing import Tracing
 from octopia.client.urls import find_addresses
 from octopia.content import Disjunction as Filter  # As programs know it.
-from octopia.content import Publication, parse_filter
-from octopia.errors import OctopiaError, UsageError
+from octopia.content import Publication, format_filter, parse_filter
+from octopia.errors import OctopiaError, TimedOut, UsageError
 from octopia.protocol import Opening, Overflow, Role
-from octopia.protocol.handshake import NAME_LENGTH_MAX
+from octopia.protocol.handshake import CLIENT_SESSIONS_MAX, NAME_LENGTH_MAX
 from octopia.protocol.messages import AdvertiseRequest, SubscribeRequest
 
 CONNECT_S = 5.0
@@ -42,6 +46,10 @@ def connect(
     *,
     name: str | None = None,
     overflow: Overflow | str = Overflow.DISCONNECT,
+    resume: str | None = None,
+    token: TokenSource | None = None,
+    ca: str | Path | None = None,
+    tracing: Tracing | None = None,
     timeout: float = CONNECT_S,
     on_disconnect: Callable[[OctopiaError | None], object] | None = None,
     on_reconnect: Callable[[], object] | None = None,
@@ -51,17 +59,43 @@ def connect(
 
     ``url`` is one URL or several; the default is the environment variable OCTOPIA_URL, then octopia://127.0.0.1:7400.
     ``name`` must be unique at a broker; by default it is random. ``overflow`` is what the broker does if this client
-    reads too slowly. If no broker accepts the client within ``timeout`` seconds, Unavailable is raised with the reason.
+    reads too slowly. With ``resume``, a string from ``Subscription.resume_point``, the client continues the session of
+    an earlier process under its name; subscribe again with the same filters. If no broker accepts the client within
+    ``timeout`` seconds, Unavailable is raised with the reason.
+
+    ``token`` is for brokers that require one: a string, or a function that is called before each connection and returns
+    one; the default is OCTOPIA_TOKEN. ``ca`` is the certificate of the authority to accept under ``octopias://``; the
+    default is OCTOPIA_CA, then the authorities of this machine.
+
+    ``tracing`` makes spans for what is sent and received, with ``octopia.otel.Tracing()`` those of OpenTelemetry.
     """
     _check_timeout(timeout)
-    opening = Opening(Role.CLIENT, _checked_name(name), overflow=_to_overflow(overflow))
-    return ConnectContext(find_addresses(url), opening, timeout, Hooks(on_disconnect, on_reconnect, on_error))
+    resumed = None if resume is None else ResumePoint.from_text(resume)
+    if resumed is not None and name not in (None, resumed.name):
+        raise UsageError(f"expected the name {resumed.name!r} of the session to resume, or none, got {name!r}")
+    opening = Opening(
+        Role.CLIENT, _checked_name(name if resumed is None else resumed.name), overflow=_to_overflow(overflow)
+    )
+    hooks = Hooks(on_disconnect, on_reconnect, on_error)
+    return ConnectContext(find_addresses(url), opening, timeout, hooks, resumed, find_credentials(token, ca), tracing)
 
 
 class ConnectContext:
     """The result of ``connect``: await it, or use it with ``async with``, once. Both give an open client."""
 
-    def __init__(self, addresses: Sequence[Address], opening: Opening, timeout: float, hooks: Hooks):
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        opening: Opening,
+        timeout: float,
+        hooks: Hooks,
+        resumed: ResumePoint | None,
+        credentials: Credentials,
+        tracing: Tracing | None,
+    ):
+        self._tracing = tracing
+        self._resumed = resumed
+        self._credentials = credentials
         self._addresses = addresses
         self._opening = opening
         self._timeout = timeout
@@ -84,9 +118,9 @@ class ConnectContext:
         if self._is_used:
             raise UsageError("expected the result of connect() to be used once, got a second use; call connect() again")
         self._is_used = True
-        engine = Engine(self._addresses, self._opening, self._hooks)
+        engine = Engine(self._addresses, self._opening, self._hooks, self._resumed, self._credentials, self._tracing)
         await engine.open(self._timeout)
-        return Client(engine)
+        return Client(engine, self._resumed)
 
     if not TYPE_CHECKING:
 
@@ -104,9 +138,10 @@ class Client:
     was opened with ``async with``.
     """
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: Engine, resumed: ResumePoint | None = None):
         self._engine = engine
-        self._handles = itertools.count(1)
+        known = [] if resumed is None else [*(each.handle for each in resumed.subscriptions), *resumed.others]
+        self._handles = itertools.count(1 + max(known, default=0))
 
     async def __aenter__(self) -> Self:
         self._engine.check_open()
@@ -117,9 +152,12 @@ class Client:
     ) -> None:
         await self.close(timeout=DRAIN_S if error is None else 0.0)
 
-    async def close(self, timeout: float = DRAIN_S) -> None:
-        """Wait up to ``timeout`` seconds for what was published to be acknowledged, then disconnect."""
-        await self._engine.close(timeout)
+    async def close(self, timeout: float = DRAIN_S, *, keep: bool = False) -> None:
+        """Wait up to ``timeout`` seconds for what was published to be acknowledged, then disconnect.
+
+        With ``keep``, subscriptions stay in force for their ``keep_s``, so that another process can resume them.
+        """
+        await self._engine.close(timeout, keep=keep)
 
     @property
     def name(self) -> str:
@@ -131,6 +169,16 @@ class Client:
         """True if a broker is connected at this moment."""
         return self._engine.end is None and self._engine.channel.is_up
 
+    @property
+    def broker(self) -> str:
+        """The name of the broker that is connected at this moment, or an empty string."""
+        return self._engine.channel.broker
+
+    @property
+    def broker_incarnation(self) -> int:
+        """The incarnation of the connected broker, which changes when it is restarted."""
+        return self._engine.channel.identity.broker_incarnation // CLIENT_SESSIONS_MAX
+
     async def advertise(
         self, offer: str | Filter, *, ordered: bool = False, timeout: float | None = None
     ) -> Advertisement:
@@ -141,6 +189,8 @@ class Client:
         """
         self._engine.check_open()
         parsed = _to_filter(offer)
+        if self._engine.tracing is not None:
+            parsed = self._engine.tracing.declared(parsed)
         message = AdvertiseRequest(next(self._handles), parsed, ordered, _to_ms(timeout))
         request = Request(message, lambda _: None)
         advertisement = Advertisement(parsed, functools.partial(self._engine.withdraw, request))
@@ -155,12 +205,20 @@ class Client:
         buffer: int = BUFFER,
         overflow: Overflow | str = Overflow.DISCONNECT,
         on_gap: OnGap | None = None,
+        ack: str = "auto",
+        keep_s: float = 0.0,
         timeout: float | None = None,
     ) -> Subscription:
         """Subscribe to what matches a filter; return when the subscription is in force everywhere.
 
         With a ``callback``, a plain function, it is called for each publication. Without one, up to ``buffer``
         publications wait to be read; ``overflow`` is whether one more ends the subscription or replaces the oldest.
+
+        With ``ack="manual"``, the broker keeps each publication, within its limits, until the program calls
+        ``Subscription.acknowledge``; there is no other limit on what waits to be read. If the client loses its
+        connection, or its process dies, the broker keeps the session for ``keep_s`` seconds, but at least for its usual
+        time. ``Subscription.resume_point`` lets another process continue.
+
         If the confirmation takes longer than ``timeout`` seconds, NotConfirmed is raised, and the subscription stays in
         force where it has arrived.
         """
@@ -171,18 +229,32 @@ class Client:
             raise UsageError("expected a plain function as callback, got a coroutine function; use `async for` instead")
         if buffer < 1:
             raise UsageError(f"expected a buffer of at least 1 publication, got {buffer}")
-        message = SubscribeRequest(next(self._handles), parsed, _to_ms(timeout))
-        held = Buffer(buffer, _to_overflow(overflow), callback, engine.guard)
+        is_manual = _is_manual(ack, keep_s)
+        resumed = engine.resumed.pop(format_filter(parsed), None) if is_manual and callback is None else None
+        if resumed is not None:
+            return self._subscription(parsed, resumed.request, resumed.buffer, on_gap)
+        message = SubscribeRequest(next(self._handles), parsed, _to_ms(timeout), keep_s * 1000.0)
+        held = engine.new_buffer(buffer, _to_overflow(overflow), callback, is_manual=is_manual)
         request = Request(message, functools.partial(engine.drop, message.handle), held.tell_gap)
-        subscription = Subscription(parsed, held, functools.partial(engine.withdraw, request, held))
-        if on_gap is not None:
-            held.on_gap = functools.partial(on_gap, subscription)
+        subscription = self._subscription(parsed, request, held, on_gap)
         engine.buffers[message.handle] = held
+        if is_manual:
+            engine.holding.add(held)
         try:
             await engine.requests.issue(request, subscription, timeout)
         except asyncio.CancelledError:
             engine.buffers.pop(message.handle, None)
             raise
+        return subscription
+
+    def _subscription(self, interest: Filter, request: Request, held: Buffer, on_gap: OnGap | None) -> Subscription:
+        engine = self._engine
+        durable = Durable(
+            functools.partial(engine.holding.acknowledge, held), functools.partial(engine.resume_point, held)
+        )
+        subscription = Subscription(interest, held, functools.partial(engine.withdraw, request, held), durable)
+        if on_gap is not None:
+            held.on_gap = functools.partial(on_gap, subscription)
         return subscription
 
     async def publish(
@@ -199,7 +271,42 @@ class Client:
             publication = Publication(publication, payload)
         elif payload:
             raise UsageError("expected the payload inside the publication, got another one as an argument")
-        await self._engine.publisher.publish(to_publication(publication), timeout)
+        if self._engine.tracing is None:
+            await self._engine.publisher.publish(to_publication(publication), timeout)
+            return
+        with self._engine.tracing.sending(publication, self.name) as traced:
+            await self._engine.publisher.publish(to_publication(traced), timeout)
+
+    async def produce_as(self, producer: str, *, timeout: float | None = None) -> int:
+        """Publish as a producer from now on, and return how many of its publications this broker has received.
+
+        Publications are then numbered over all sessions of the producer, and the broker drops repeated ones. So a
+        program that publishes from a store continues after a crash with the publication after that number, and none
+        is published twice. The broker remembers the number for as long as it runs. Call this before publishing.
+
+        If the broker forgets the session of a producer, or is lost, this client ends: publications that were written
+        and not acknowledged raise OutcomeUnknown, all others Unavailable. None is sent after one with an unknown
+        outcome, so the number that the broker returns has no holes. Connect again, and call this again. The client also
+        ends if this call is cancelled, or takes longer than ``timeout`` seconds: the number is then unknown.
+        """
+        _check_timeout(timeout)
+        _checked_name(producer)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._engine.produce(producer)
+        except TimeoutError:
+            sentence = f"the broker did not answer within {timeout} s; this client has ended, so connect again"
+            raise TimedOut(sentence) from None
+
+    @property
+    def accepted(self) -> int:
+        """The number of this client's publications that a broker has accepted, of all calls that have ended."""
+        return self._engine.publisher.accepted
+
+    @property
+    def repeated(self) -> int:
+        """The number of publications that the broker dropped because this producer had published them before."""
+        return self._engine.repeated
 
     async def publish_many(
         self, publications: Iterable[Publishable] | AsyncIterable[Publishable], *, timeout: float | None = None
@@ -213,7 +320,10 @@ class Client:
         """
         self._engine.check_open()
         _check_timeout(timeout)
-        return await self._engine.publisher.publish_many(publications, timeout)
+        if self._engine.tracing is None:
+            return await self._engine.publisher.publish_many(publications, timeout)
+        with self._engine.tracing.sending_many(publications, self.name) as traced:
+            return await self._engine.publisher.publish_many(traced, timeout)
 
     def __repr__(self) -> str:
         if self._engine.end is not None:
@@ -234,6 +344,15 @@ def _to_overflow(value: Overflow | str) -> Overflow:
         raise UsageError(
             f"expected an overflow of {' or '.join(map(repr, map(str, Overflow)))}, got {value!r}"
         ) from None
+
+
+def _is_manual(ack: str, keep_s: float) -> bool:
+    """Check the arguments on acknowledgement, and return whether the program acknowledges by itself."""
+    if ack not in ("auto", "manual"):
+        raise UsageError(f"expected an ack of 'auto' or 'manual', got {ack!r}")
+    if not (isinstance(keep_s, int | float) and 0.0 <= keep_s < float("inf")):
+        raise UsageError(f"expected a keep_s of 0 seconds or more, got {keep_s!r}")
+    return ack == "manual"
 
 
 def _check_timeout(timeout: float | None) -> None:

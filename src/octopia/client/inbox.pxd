@@ -11,7 +11,8 @@ cdef class Inbox:
     cdef readonly Seen seen
     cdef public long long room
     cdef public object callback
+    cdef public object unacknowledged
 
 
 @cython.locals(size="long long", delivery=Deliver, received=Received, inbox=Inbox)
-cpdef long long deliver(list messages, long long at, dict inboxes, double received_ms, dict touched, ended) except *
+cpdef long long deliver(list messages, long long at, dict inboxes, double received_ms, dict touched, ended, long long number=*) except *

@@ -19,16 +19,18 @@ from octopia.protocol.transit import Deliver
 class Inbox:
     """The publications that wait to be read, at most ``room``, or a callback that takes them.
 
-    The room is 0 with a callback. After the end of the subscription there is neither.
+    The room is 0 with a callback. After the end of the subscription there is neither. ``unacknowledged`` has the
+    numbers of the publications that the program must acknowledge itself, in order, or is None.
     """
 
-    __slots__ = ("callback", "items", "room", "seen")
+    __slots__ = ("callback", "items", "room", "seen", "unacknowledged")
 
     def __init__(self, room: int, callback: Callback | None = None) -> None:
         self.items: deque[Received] = deque()
         self.seen = Seen()
         self.room = room if callback is None else 0
         self.callback = callback
+        self.unacknowledged: deque[int] | None = None
 
     def put(self, received: Received) -> bool:
         """Handle a publication for which there is no room; return False if that ends the subscription."""
@@ -42,11 +44,12 @@ def deliver(
     received_ms: float,
     touched: dict[Any, None],
     ended: Callable[[int], None],
+    number: int = 0,
 ) -> int:
     """Put the deliveries from an index on into the inboxes, by handle, and return the index of the first other message.
 
     ``touched`` collects the inboxes with something new. ``ended`` is called with the handle of a subscription that ends
-    because its inbox is full.
+    because its inbox is full. ``number`` is that of the first message.
     """
     size = len(messages)
     last: Any = None
@@ -55,7 +58,7 @@ def deliver(
         if type(message) is not Deliver:
             break
         delivery = message
-        received = received_of(delivery, received_ms)
+        received = received_of(delivery, received_ms, number + at)
         for handle in delivery.handles:
             inbox = inboxes.get(handle)
             if inbox is None or not inbox.seen.add(delivery.host_broker, delivery.incarnation, delivery.number):
@@ -63,6 +66,8 @@ def deliver(
             if inbox is not last:
                 touched[inbox] = None
                 last = inbox
+            if inbox.unacknowledged is not None:
+                inbox.unacknowledged.append(number + at)
             if len(inbox.items) < inbox.room:
                 inbox.items.append(received)
             elif inbox.callback is not None:

@@ -58,7 +58,7 @@ class Ticket:
 class Entry:
     """A request in the outbox. ``number`` is its number in the session, once it is written.
 
-    Requests without a publication have a ``message``, and are told their result by ``acknowledged`` or ``forgotten``.
+    Requests without a publication have a ``message``; ``acknowledged`` or ``forgotten`` is called with their result.
     """
 
     __slots__ = ("number",)
@@ -71,7 +71,7 @@ class Entry:
         raise NotImplementedError
 
     def forgotten(self) -> None:
-        """Note that no answer will come: the broker lost its memory."""
+        """Note that no answer will come: the broker lost its state."""
         raise NotImplementedError
 
 
@@ -89,8 +89,8 @@ class Posting(Entry):
 class Outbox:
     """All requests that wait, in order, and the open publications by number.
 
-    ``departed`` counts the publications that have left the queue: they were written, or dropped because nobody waited
-    for them any more. ``on_idle`` is called when no publication is open.
+    ``departed`` counts the publications that have left the queue: they were written, or dropped because no call waited
+    for them any longer. ``on_idle`` is called when no publication is open.
     """
 
     __slots__ = ("_control", "_data", "_sequence", "_written", "backlog_bytes", "departed", "on_idle", "open")
@@ -104,6 +104,15 @@ class Outbox:
         self._control: deque[Any] = deque()
         self._data: deque[Posting] = deque()
         self._written: deque[Any] = deque()
+
+    def start_after(self, sequence: int) -> None:
+        """Number the first publication after those that a producer has published before."""
+        self._sequence = sequence
+
+    @property
+    def has_published(self) -> bool:
+        """True if a publication has a number."""
+        return self._sequence > 0
 
     def put_control(self, entry: Entry) -> None:
         """Add a request without a publication."""
@@ -181,7 +190,7 @@ class Outbox:
         return is_awaited
 
     def reset(self) -> None:
-        """Forget all that was written to a broker that lost its memory, and control, which is issued again."""
+        """Forget everything written to a broker that lost its state, and control requests, which are issued again."""
         forgotten = [*self._written, *self._control]
         self._written.clear()
         self._control.clear()
@@ -193,7 +202,7 @@ class Outbox:
         return [entry.message.sequence for entry in self._written if type(entry) is Posting]
 
     def _write(self, sender: Sender, frames: list[Any]) -> None:
-        """Write publications as long as there is credit, except those that nobody waits for."""
+        """Write publications as long as there is credit, except those for which no call waits."""
         data, written = self._data, self._written
         while data and not sender.exhausted & _PLAIN:
             posting = data.popleft()

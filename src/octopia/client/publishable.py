@@ -1,4 +1,4 @@
-"""The forms in which programs hand over publications.
+"""The forms in which programs pass publications to a client.
 
 Plain Python that Cython compiles (``publishable.pxd``), since every publication passes here.
 """

@@ -8,9 +8,10 @@ when there is room, as many as fit, before the calls continue: so they are writt
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 
 from octopia.client.outbox import Outbox, Ticket, at_item
 from octopia.client.publishable import Publishable, to_publication
@@ -91,24 +92,26 @@ class Publisher:
         self._poke = poke
         self._ask = ask
         self._waiting: OrderedDict[asyncio.Future[None], tuple[Publication, Ticket] | None] = OrderedDict()
+        self.accepted = 0
+        """The number of publications that were accepted, of calls that have ended."""
         self._is_idle = asyncio.Event()
-        self._end: OctopiaError | None = None
+        self._refusal: OctopiaError | None = None
         outbox.on_idle = self._is_idle.set
 
     # The client's side.
 
+    @property
+    def has_published(self) -> bool:
+        """True if something was published, or waits to be."""
+        return self._outbox.has_published
+
     async def publish(self, publication: Publication, timeout: float | None = None) -> None:
         """Return when a publication is accepted."""
         ticket = Single()
-        if timeout is None:
-            return await self._put_one(publication, ticket)
         try:
-            async with asyncio.timeout(timeout):
-                await self._put_one(publication, ticket)
-        except TimeoutError:
-            if ticket.outcome.done() and not ticket.outcome.cancelled():
-                return ticket.outcome.result()  # The answer and the end of the time came together.
-            raise self._expired([ticket.last] if ticket.last else [], timeout) from None
+            await self._publish(publication, ticket, timeout)
+        finally:
+            self.accepted += ticket.accepted
 
     async def publish_many(
         self, items: Iterable[Publishable] | AsyncIterable[Publishable], timeout: float | None = None
@@ -120,15 +123,26 @@ class Publisher:
                 await self._put_all(items, batch)
         except TimeoutError:
             if not limit.expired():
-                raise  # It is the source's own.
+                raise  # It was raised by the items.
             is_open = [sequence for sequence, posting in self._outbox.open.items() if posting.ticket is batch]
             raise batch.noted(self._expired(is_open, timeout)) from None
         finally:
             batch.is_abandoned = True
+            self.accepted += batch.accepted
         return batch.result()
 
+    @contextlib.contextmanager
+    def refusing(self, error: OctopiaError) -> Iterator[None]:
+        """Fail all publications of this time."""
+        self._refusal = error
+        try:
+            yield
+        finally:
+            if self._refusal is error:
+                self._refusal = None
+
     async def settled(self) -> None:
-        """Return when all that was published before is settled."""
+        """Return when everything published before is settled."""
         if self._waiting:
             await self._turn(None)  # Then the calls that waited for room before this one have put their publications.
         if self._outbox.open:
@@ -149,13 +163,13 @@ class Publisher:
             turn.set_result(None)
 
     def refused(self, sequence: int, reason: str) -> RequestRefused | None:
-        """Fail a publication; return the error if no call waits for it any more."""
+        """Fail a publication; return the error if no call waits for it."""
         error = RequestRefused(f"the broker refused a publication: {reason}")
         return None if self._outbox.settle(sequence, error) else error
 
     def end(self, error: OctopiaError) -> None:
         """Fail all open publications, and all later ones."""
-        self._end = error
+        self._refusal = error
         for sequence in self._outbox.written_publications():
             unknown = OutcomeUnknown(f"the connection ended before this publication was acknowledged: {error}")
             self._outbox.settle(sequence, unknown)
@@ -167,6 +181,17 @@ class Publisher:
                 turn.set_result(None)
             elif not turn.done():
                 turn.set_exception(error)
+
+    async def _publish(self, publication: Publication, ticket: Single, timeout: float | None) -> None:
+        if timeout is None:
+            return await self._put_one(publication, ticket)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._put_one(publication, ticket)
+        except TimeoutError:
+            if ticket.outcome.done() and not ticket.outcome.cancelled():
+                return ticket.outcome.result()  # The answer and the end of the time came together.
+            raise self._expired([ticket.last] if ticket.last else [], timeout) from None
 
     async def _put_all(self, items: Iterable[Publishable] | AsyncIterable[Publishable], batch: Batch) -> None:
         try:
@@ -187,7 +212,7 @@ class Publisher:
         """Put as many as there is room for in each turn of the event loop."""
         iterator = iter(items)
         while True:
-            room_bytes = BACKLOG_BYTES_MAX if self._end is None and not self._waiting else 0
+            room_bytes = BACKLOG_BYTES_MAX if self._refusal is None and not self._waiting else 0
             try:
                 waiting = self._outbox.put_all(iterator, batch, room_bytes, time.time)
             finally:
@@ -223,11 +248,13 @@ class Publisher:
             else:
                 self._outbox.settle(sequence, withdrawn)
         if is_unknown:
-            return OutcomeUnknown(f"written, but not acknowledged within {timeout} s; it may or may not be accepted")
+            return OutcomeUnknown(
+                f"expected an acknowledgement within {timeout} s, got none; the publication may or may not be accepted"
+            )
         return withdrawn
 
     async def _put(self, publication: Publication, ticket: Ticket) -> None:
-        if self._end is None and (self._waiting or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX):
+        if self._refusal is None and (self._waiting or self._outbox.backlog_bytes >= BACKLOG_BYTES_MAX):
             await self._turn((publication, ticket))
         else:
             self._add(publication, ticket)
@@ -242,7 +269,7 @@ class Publisher:
             self._waiting.pop(turn, None)
 
     def _add(self, publication: Publication, ticket: Ticket) -> None:
-        if self._end is not None:
-            raise self._end
+        if self._refusal is not None:
+            raise self._refusal
         self._outbox.put_publication(publication, ticket, time.time() * 1000.0)
         self._poke()

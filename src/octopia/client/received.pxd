@@ -10,7 +10,8 @@ from octopia.protocol.transit cimport Deliver
 cdef class Received:
     cdef readonly Deliver _delivery
     cdef readonly double _received_ms
+    cdef readonly long long number
 
 
 @cython.locals(received=Received)
-cpdef Received received_of(Deliver delivery, double received_ms)
+cpdef Received received_of(Deliver delivery, double received_ms, long long number)

@@ -17,13 +17,15 @@ class Received:
     """A received publication. ``received["price"]`` is short for ``received.attributes["price"]``.
 
     Times are in ms since 1970, ``published_ms`` by the publisher's clock and ``received_ms`` by this machine's.
+    ``number`` grows with each message from the broker; it does not count publications.
     """
 
-    __slots__ = ("_delivery", "_received_ms")
+    __slots__ = ("_delivery", "_received_ms", "number")
 
-    def __init__(self, delivery: Deliver, received_ms: float):
+    def __init__(self, delivery: Deliver, received_ms: float, number: int = 0):
         self._delivery = delivery
         self._received_ms = received_ms
+        self.number = number
 
     @property
     def publication(self) -> Publication:
@@ -79,15 +81,16 @@ class Received:
         return hash((self._delivery, self._received_ms))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Received, (self._delivery, self._received_ms)
+        return Received, (self._delivery, self._received_ms, self.number)
 
     def __repr__(self) -> str:
         return f"Received({dict(self.attributes)!r}, id={self.id}, payload={len(self.payload)} bytes)"
 
 
-def received_of(delivery: Deliver, received_ms: float) -> Received:
+def received_of(delivery: Deliver, received_ms: float, number: int) -> Received:
     """Return a delivery as a program sees it."""
     received = Received.__new__(Received)
     received._delivery = delivery
     received._received_ms = received_ms
+    received.number = number
     return received

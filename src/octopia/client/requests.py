@@ -17,6 +17,7 @@ from octopia.errors import NotConfirmed, OctopiaError, RequestRefused
 from octopia.protocol import MessageKind
 from octopia.protocol.messages import (
     AdvertiseRequest,
+    ProduceRequest,
     SubscribeRequest,
     UnadvertiseRequest,
     Unconfirmed,
@@ -24,7 +25,7 @@ from octopia.protocol.messages import (
 )
 
 CONFIRMATION_SLACK_S = 0.25
-"""The extra time that a client waits for the broker's own answer, which names the brokers that are missing."""
+"""The extra time for the broker's own answer, which names the brokers that have not confirmed."""
 
 Issuing: TypeAlias = AdvertiseRequest | SubscribeRequest
 Withdrawing: TypeAlias = UnadvertiseRequest | UnsubscribeRequest
@@ -65,7 +66,7 @@ class Request:
         return UnadvertiseRequest(handle) if is_offer else UnsubscribeRequest(handle)
 
     def issue_again(self) -> None:
-        """Note that it is on its way to a broker that does not know it; no call waits for it within a time any more."""
+        """Note that it is sent to a broker that does not know it; without a waiting call, there is no time limit."""
         self._is_issued_again = True
         if self.outcome.done():
             self.message = msgspec.structs.replace(self.message, timeout_ms=0.0)
@@ -126,6 +127,23 @@ class _Withdrawal(Entry):
         self.acknowledged()
 
 
+class _Producing(Entry):
+    """The request to publish as a producer, in the outbox; ``outcome`` has the last sequence that the broker had."""
+
+    __slots__ = ("message", "outcome")
+
+    def __init__(self, producer: str):
+        super().__init__()
+        self.message = ProduceRequest(producer)
+        self.outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def acknowledged(self) -> None:
+        pass  # The answer counts.
+
+    def forgotten(self) -> None:
+        pass  # It is issued again.
+
+
 class Requests:
     """All requests that a client has issued and not withdrawn."""
 
@@ -136,8 +154,40 @@ class Requests:
         self._report = report
         self._standing: dict[Key, Request] = {}
         self._withdrawals: list[_Withdrawal] = []
+        self._producing: _Producing | None = None
 
     # The client's side.
+
+    def adopt(self, request: Request) -> None:
+        """Add a request that the broker has from an earlier process."""
+        request.outcome.set_result(None)
+        self._standing[request.key] = request
+
+    def subscriptions(self) -> list[SubscribeRequest]:
+        """Return all subscriptions that stand."""
+        issued = [request.message for request in self._standing.values()]
+        return [each for each in issued if isinstance(each, SubscribeRequest)]
+
+    def withdraw_unknown(self, handle: int) -> None:
+        """Withdraw a subscription that the broker has from an earlier process."""
+        self._outbox.put_control(_Withdrawal(UnsubscribeRequest(handle)))
+
+    async def produce(self, producer: str) -> int:
+        """Publish as a producer, and return the last sequence that the broker has received from it."""
+        self._producing = _Producing(producer)
+        self._outbox.put_control(self._producing)
+        self._poke()
+        return await self._producing.outcome
+
+    @property
+    def is_asking_to_produce(self) -> bool:
+        """True if the broker has not answered yet whether publications are those of a producer."""
+        return self._producing is not None and not self._producing.outcome.done()
+
+    @property
+    def is_producing(self) -> bool:
+        """True if publications are numbered as those of a producer."""
+        return self._producing is not None and self._producing.outcome.done()
 
     async def issue(self, request: Request, issued: object, timeout: float | None) -> None:
         """Return when a request is confirmed; withdraw it if the call is cancelled."""
@@ -176,9 +226,17 @@ class Requests:
 
     def issue_again(self) -> None:
         """Issue all standing requests to a broker that does not know them."""
+        if self._producing is not None:
+            self._outbox.put_control(self._producing)
         for request in self._standing.values():
             request.issue_again()
             self._put(request)
+
+    def produced(self, sequence: int) -> None:
+        """Note the last sequence that the broker has had from this producer."""
+        if self._producing is not None and not self._producing.outcome.done():
+            self._outbox.start_after(sequence)
+            self._producing.outcome.set_result(sequence)
 
     def confirmed(self, kind: str, handle: int) -> None:
         """Note that a request is in force."""
@@ -212,6 +270,8 @@ class Requests:
             request.ended(error)
         for withdrawal in self._withdrawals:
             withdrawal.acknowledged()
+        if self._producing is not None and not self._producing.outcome.done():
+            self._producing.outcome.set_exception(error)
 
     def _put(self, request: Request) -> None:
         self._outbox.put_control(_Issue(request, self))

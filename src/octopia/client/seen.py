@@ -1,4 +1,4 @@
-"""The publications that a subscription has received, so that it is given none of them twice.
+"""The publications that a subscription has received, so that none is delivered twice.
 
 Within one session a broker delivers each publication once. A client that begins a session with another broker, or with
 its own after a restart, may be sent publications that it already has: they were still on their way to that broker.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
-from octopia.client.buffer import Buffer
+from octopia.client.buffer import Buffer, Notice
 from octopia.client.received import Received
 from octopia.content import Disjunction as Filter  # As programs know it.
 from octopia.content import format_filter
@@ -40,6 +41,14 @@ class Advertisement:
         return f"<Advertisement {format_filter(self.offer)!r}>"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Durable:
+    """The functions behind manual acknowledgement; both take the number of a message."""
+
+    acknowledge: Callable[[int], None]
+    resume_point: Callable[[int], str]
+
+
 class Subscription:
     """The publications that match a filter, made with ``client.subscribe``.
 
@@ -48,10 +57,11 @@ class Subscription:
     iteration then raises it.
     """
 
-    def __init__(self, interest: Filter, buffer: Buffer, withdraw: Withdraw):
+    def __init__(self, interest: Filter, buffer: Buffer, withdraw: Withdraw, durable: Durable):
         self._interest = interest
         self._buffer = buffer
         self._withdraw = withdraw
+        self._durable = durable
 
     @property
     def interest(self) -> Filter:
@@ -106,14 +116,47 @@ class Subscription:
         raise has_ended()
 
     async def batches(self) -> AsyncIterator[list[Received]]:
-        """Yield all that was received since the last time, as lists that are never empty."""
+        """Yield everything received since the last list, as lists that are never empty."""
         while batch := await self.next_batch():
             yield batch
 
     async def next_batch(self) -> list[Received]:
-        """Return all that is buffered, after waiting for one if there is none; an empty list is the end."""
+        """Return everything that is buffered, after waiting if there is nothing; an empty list is the end."""
         await self._buffer.fill()
         return self._buffer.take_all()
+
+    def acknowledge(self, publication: Received | int | None = None) -> None:
+        """Acknowledge a publication and everything before it; by default, everything that was read.
+
+        Only for subscriptions with ``ack="manual"``. It covers the notices of gaps before it, too. A ``number``
+        stands for its publication.
+        """
+        self._durable.acknowledge(self._number_of(publication))
+
+    def resume_point(self, publication: Received | int | None = None) -> str:
+        """Return a string for ``connect(resume=…)``, to continue after a publication; by default, the last one read.
+
+        Store it together with what was done with the publication, then acknowledge.
+        """
+        return self._durable.resume_point(self._number_of(publication))
+
+    def take_notices(self) -> list[tuple[int, Notice]]:
+        """Return the notices of gaps and losses since the last call, for subscriptions with ``ack="manual"``.
+
+        Each comes with a number: it arrived before the publications with a greater ``number``.
+        """
+        return self._buffer.take_notices()
+
+    async def next_news(self) -> tuple[list[Received], list[tuple[int, Notice]]]:
+        """Return all publications and notices since the last call, after waiting if there are none; none is the end."""
+        if not await self._buffer.wait():
+            return [], []
+        return self._buffer.take_all(), self._buffer.take_notices()
+
+    def _number_of(self, publication: Received | int | None) -> int:
+        if publication is None:
+            return self._buffer.last_read
+        return publication if isinstance(publication, int) else publication.number
 
     async def unsubscribe(self) -> None:
         """Cancel the subscription; return when the host broker has done so. What is buffered can still be read."""
@@ -133,9 +176,9 @@ class Subscription:
 
 def nothing_came(timeout: float | None) -> TimedOut:
     """Return the error of a reader whose time is over."""
-    return TimedOut(f"no publication came within {timeout} s")
+    return TimedOut(f"expected a publication within {timeout} s, got none")
 
 
 def has_ended() -> UsageError:
     """Return the error of a reader that waits at the end."""
-    return UsageError("expected a subscription that is in force, got one that has ended")
+    return UsageError("expected an active subscription, got one that has ended: subscribe again")

@@ -1,4 +1,4 @@
-"""URLs of brokers: ``octopia://host:port/broker``; only the host is required."""
+"""URLs of brokers: ``octopia://host:port/broker``, or ``octopias://`` for TLS; only the host is required."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
+from octopia.addresses import DEFAULT_HOST, DEFAULT_PORT, Address, can_be_resolved
 from octopia.errors import UnknownBroker, UsageError
 from octopia.ids import BrokerId
 
 SCHEME = "octopia"
+TLS_SCHEME = "octopias"
 VARIABLE = "OCTOPIA_URL"
 DEFAULT_URL = f"{SCHEME}://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
@@ -35,13 +36,22 @@ def parse_url(url: str) -> Address:
         port = parts.port
     except ValueError as error:
         raise _refusal(url, str(error)) from None
-    if parts.scheme != SCHEME:
+    if not can_be_resolved(parts.hostname or ""):
+        raise _refusal(url, "its host name has a part that is empty or too long")
+    if parts.scheme not in (SCHEME, TLS_SCHEME):
         raise _refusal(url, f"its scheme is {parts.scheme!r}" if parts.scheme else "it has no scheme")
     if not parts.hostname:
         raise _refusal(url, "it names no host")
     if port == 0 or parts.username is not None or parts.query or parts.fragment:
         raise _refusal(url, "only a host, a port from 1 to 65535 and a broker are allowed")
-    return Address(parts.hostname, port or DEFAULT_PORT, _broker(url, parts.path.strip("/")))
+    broker = _broker(url, parts.path.strip("/"))
+    return Address(parts.hostname, port or DEFAULT_PORT, broker, speaks_tls=parts.scheme == TLS_SCHEME)
+
+
+def url_of(address: Address, broker: str = "") -> str:
+    """Return the URL of an address, with the name of a broker if there is one."""
+    name = broker or address.broker
+    return f"{TLS_SCHEME if address.speaks_tls else SCHEME}://{address}{name and '/'}{name}"
 
 
 def _broker(url: str, text: str) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 from octopia.addresses import Address
-from octopia.errors import BadFrame, ClosedByPeer, PeerError
+from octopia.errors import AccessDenied, BadFrame, ClosedByPeer, PeerError, TlsFailure
 from octopia.protocol import CloseCode, Closing, Opening, WireItem
+from octopia.transport.tls import TLS_S, TlsLayer, begins_handshake
 from octopia.wire import Limits, Reader, encode_all
 
 HANDSHAKE_S = 4.0
@@ -55,13 +56,19 @@ def _buffer_of(loop: asyncio.AbstractEventLoop) -> bytearray:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One end of a connection. Its first owner greets the peer; the Opening may change the owner."""
+    """One end of a connection. Its first owner greets the peer; the Opening may change the owner.
 
-    def __init__(self, owner: Owner, limits: Limits = Limits()):  # noqa: B008 (it is frozen)
+    With ``tls``, items that are sent during the handshake follow it.
+    """
+
+    def __init__(self, owner: Owner, limits: Limits = Limits(), tls: TlsLayer | None = None):  # noqa: B008 (frozen)
         self.owner = owner
         self.is_open = False
         self.is_writable = True
         self.is_closing = False
+        self._tls = tls
+        self._tls_deadline: asyncio.TimerHandle | None = None
+        self._has_read = False
         self._reader = Reader(limits)
         self._loop = asyncio.get_running_loop()
         self._buffer = _buffer_of(self._loop)
@@ -91,6 +98,11 @@ class Connection(asyncio.BufferedProtocol):
             return False
         there, here = self._transport.get_extra_info("peername"), self._transport.get_extra_info("sockname")
         return bool(there and here) and (there[0] == here[0] or there[0] in ("127.0.0.1", "::1"))
+
+    @property
+    def peer_brokers(self) -> tuple[str, ...]:
+        """The brokers that the certificate of the peer names; none if it has shown none."""
+        return () if self._tls is None else self._tls.peer_brokers
 
     def set_limits(self, limits: Limits) -> None:
         """Change the limits on received frames."""
@@ -128,6 +140,9 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closing = True
         if self._transport is None:
             return
+        if self._tls is not None and self._tls.is_established:
+            self._tls.close()
+            self._write_encrypted()
         try:
             self._transport.write_eof()
         except (OSError, NotImplementedError):  # The peer is gone, or the transport has no such thing.
@@ -161,6 +176,10 @@ class Connection(asyncio.BufferedProtocol):
         raw = stream.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is not None:
+            self._tls_deadline = self._loop.call_later(TLS_S, self._handshake_too_late)
+            self._tls.begin()
+            self._write_encrypted()
 
     def get_buffer(self, sizehint: int) -> bytearray:
         """Return the buffer for the next read, which all connections of an event loop share."""
@@ -170,16 +189,23 @@ class Connection(asyncio.BufferedProtocol):
         """Deliver the items of one read; a bad frame closes the connection, after the items before it."""
         if self.is_closing:
             return
+        data: bytes | memoryview = memoryview(self._buffer)[:nbytes]
+        if self._tls is not None:
+            data = self._decrypted(self._tls, data)
+            if not data:
+                return
         items: list[WireItem] = []
         try:
-            items.extend(self._reader.feed(memoryview(self._buffer)[:nbytes]))
+            if not self._has_read:
+                self._begin_reading(data)
+            self._reader.read(data, items)
         except BadFrame as error:
             self._reason = error
         closing = None
         if Closing in map(type, items):
             closing = next(item for item in items if isinstance(item, Closing))
             items = items[: items.index(closing)]
-            self._reason = ClosedByPeer(closing.code, closing.reason, closing.incarnation, closing.retry_ms)
+            self._reason = _to_error(closing)
         if items:
             self._hand_over(items)
         if closing is not None:
@@ -207,6 +233,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """End the connection."""
         self.opened()
+        self._end_handshake()
         self.is_open = False
         self.is_closing = True
         self._ended.set()
@@ -214,9 +241,70 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         if self._outbox and self._transport is not None and not self.is_closing:
+            if self._tls is not None and not self._tls.is_established:
+                return
             data = b"".join(self._outbox) if len(self._outbox) > 1 else self._outbox[0]
             self._outbox = []
+            if self._tls is None:
+                self._transport.write(data)
+            else:
+                self._tls.encrypt(data)
+                self._write_encrypted()
+
+    # TLS.
+
+    def _begin_reading(self, data: bytes | memoryview) -> None:
+        self._has_read = True
+        if self._tls is None and len(data) > 2 and begins_handshake(data):
+            raise BadFrame(
+                "expected a plain connection, got TLS: use octopia://, or configure [security] of the broker"
+            )
+
+    def _decrypted(self, tls: TlsLayer, data: bytes | memoryview) -> bytes:
+        """Return what is in received bytes; a failure closes the connection."""
+        was_established = tls.is_established
+        try:
+            plain = tls.feed(data)
+        except TlsFailure as error:
+            self._fail_handshake(tls, error)
+            return b""
+        self._write_encrypted()
+        if tls.is_established and not was_established:
+            self._end_handshake()
+            self._flush()
+        return plain
+
+    def _fail_handshake(self, tls: TlsLayer, error: TlsFailure) -> None:
+        self._reason = error
+        self._write_encrypted()  # This may be an alert, which says more than the end of the connection.
+        if tls.has_plain_peer:
+            self._tls = None
+            self.close(CloseCode.TLS_REQUIRED, "this broker speaks TLS: use octopias://")
+        else:
+            self._outbox.clear()
+            self.close(CloseCode.VIOLATION)
+
+    def _write_encrypted(self) -> None:
+        if self._tls is not None and self._transport is not None and (data := self._tls.take()):
             self._transport.write(data)
+
+    def _end_handshake(self) -> None:
+        if self._tls_deadline is not None:
+            self._tls_deadline.cancel()
+            self._tls_deadline = None
+
+    def _handshake_too_late(self) -> None:
+        self._tls_deadline = None
+        self._reason = TlsFailure(f"expected a TLS handshake within {TLS_S:g} s")
+        self.abort()
 
     def _too_late(self) -> None:
         self.close(CloseCode.TIMEOUT, f"expected an Opening within {HANDSHAKE_S:g} s")
+
+
+def _to_error(closing: Closing) -> PeerError:
+    """Return the error for a connection that the peer closed."""
+    if closing.code is CloseCode.TLS_REQUIRED:
+        return TlsFailure(closing.reason)
+    kind = AccessDenied if closing.code is CloseCode.ACCESS_DENIED else ClosedByPeer
+    return kind(closing.code, closing.reason, closing.incarnation, closing.retry_ms)

@@ -173,3 +173,16 @@ def test_a_callback_must_not_block_its_own_client(remote: BrokerThread, client: 
     remote.do(remote.broker.deliver, [1])
     assert done.wait(10)
     assert told == ["expected a blocking call outside the client's own thread, got one from a callback"]
+
+
+def test_a_program_acknowledges_what_it_has_read_and_another_resumes(remote: BrokerThread, client: BlockingClient):
+    subscription = client.subscribe("x > 0", ack="manual", keep_s=60)
+    remote.do(remote.broker.deliver, range(5))
+    assert [subscription.next(timeout=10)["x"] for _ in range(2)] == [0, 1]  # All five were fetched.
+    point = subscription.resume_point()
+    subscription.acknowledge()
+    assert subscription.take_notices() == []
+    client.close(keep=True)
+    with octopia.connect_blocking(remote.broker.url, resume=point) as again:
+        resumed = again.subscribe("x > 0", ack="manual")
+        assert [resumed.next(timeout=10)["x"] for _ in range(3)] == [2, 3, 4]

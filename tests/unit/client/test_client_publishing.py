@@ -14,10 +14,18 @@ from octopia.client import attempts, publisher
 from octopia.client.outbox import Outbox
 from octopia.client.publisher import Publisher
 from octopia.content import Publication
-from octopia.errors import InvalidPublication, OctopiaError, OutcomeUnknown, RequestRefused, TimedOut, UsageError
+from octopia.errors import (
+    InvalidPublication,
+    OctopiaError,
+    OutcomeUnknown,
+    RequestRefused,
+    TimedOut,
+    Unavailable,
+    UsageError,
+)
 from octopia.link import LinkSettings, Session
 from octopia.protocol import Frame, Grant, Hello
-from octopia.protocol.messages import AdvertiseRequest, PublishRequest, Refused
+from octopia.protocol.messages import AdvertiseRequest, Produced, ProduceRequest, PublishRequest, Refused, Repeated
 from support import turn
 
 
@@ -232,7 +240,7 @@ def test_what_is_written_and_not_acknowledged_in_time_has_an_unknown_outcome(man
         errors: list[OctopiaError] = []
         async with FakeBroker() as broker, octopia.connect(broker.url, on_error=errors.append) as client:
             flush, broker._flush = broker._flush, lambda _: None
-            with pytest.raises(OutcomeUnknown, match=r"not acknowledged within 0\.1 s") as caught:
+            with pytest.raises(OutcomeUnknown, match=r"expected an acknowledgement within 0\.1 s, got none") as caught:
                 await publish(client, [{"x": 1}], 0.1, many=many)
             if many:
                 assert caught.value.__notes__ == ["0 publications were accepted, 0 failed, 1 have an unknown outcome"]
@@ -453,5 +461,112 @@ def test_calls_that_wait_for_room_fail_at_the_end_and_closing_does_not(monkeypat
         await closing
         with pytest.raises(UsageError, match="closed"):
             await sender.publish(Publication({"x": 4}))
+
+    asyncio.run(run())
+
+
+# Producers.
+
+
+def test_a_producer_goes_on_after_what_the_broker_has():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = lambda request: [Produced("sink", 7)] if isinstance(request, ProduceRequest) else []
+            async with octopia.connect(broker.url) as client:
+                assert await client.produce_as("sink") == 7
+                await client.publish({"x": 1})
+                assert [each.sequence for each in broker.of(PublishRequest)] == [8]
+                broker.say([Repeated(2, 9)])
+                await client.publish({"x": 2})
+                assert client.repeated == 2
+                with pytest.raises(UsageError, match=r"expected produce_as\(\) before the first publication"):
+                    await client.produce_as("sink")
+
+    asyncio.run(run())
+
+
+def test_a_producer_ends_rather_than_publish_behind_an_unknown_outcome():
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = lambda request: [Produced("sink", 0)] if isinstance(request, ProduceRequest) else []
+            is_cut = asyncio.Event()
+            async with octopia.connect(broker.url, on_disconnect=lambda _: is_cut.set()) as client:
+                await client.produce_as("sink")
+                assert await client.publish_many([{"x": 1}, {"x": 2}]) == client.accepted == 2
+                # The third is read and never acknowledged; the broker then forgets the session.
+                broker.cut_on_read = lambda: Cut.BEFORE
+                lost = asyncio.create_task(client.publish({"x": 3}))
+                await is_cut.wait()
+                broker.forget()
+                late = asyncio.create_task(client.publish({"x": 4}))
+                broker.cut_on_read = lambda: Cut.NEVER
+                with pytest.raises(OutcomeUnknown):
+                    await lost
+                with pytest.raises(Unavailable, match="the broker does not know this producer"):
+                    await late
+                with pytest.raises(Unavailable, match=r"call produce_as\(\) again"):
+                    await client.publish({"x": 5})
+                assert (broker.values(), client.accepted) == ([1, 2], 2)
+                assert not client.is_connected
+
+    asyncio.run(run())
+
+
+def test_a_request_to_be_a_producer_is_sent_again_if_it_was_not_answered():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            asked = asyncio.create_task(client.produce_as("sink"))
+            await broker.until(lambda: len(broker.of(ProduceRequest)) == 1)
+            broker.answer = lambda request: [Produced("sink", 3)] if isinstance(request, ProduceRequest) else []
+            broker.forget()
+            assert await asked == 3
+            await client.publish({"x": 1})
+            assert [each.sequence for each in broker.of(PublishRequest)] == [4]
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_does_not_answer_a_producer():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            with pytest.raises(TimedOut, match=r"the broker did not answer within 0\.05 s"):
+                await client.produce_as("sink", timeout=0.05)
+            # Its answer may come late, and say that the broker has the first publications of this producer already.
+            with pytest.raises(Unavailable, match=r"produce_as\(\) got no answer: connect again"):
+                await client.publish({"x": 1})
+            assert not client.is_connected
+
+    asyncio.run(run())
+
+
+def test_a_call_to_be_a_producer_that_is_cancelled_ends_the_client():
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            asked = asyncio.create_task(client.produce_as("sink"))
+            await broker.until(lambda: bool(broker.of(ProduceRequest)))
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            with pytest.raises(Unavailable, match=r"produce_as\(\) got no answer"):
+                await client.publish({"x": 1})
+            assert broker.values() == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_until_a_producer_is_answered_nothing_else_is_published(many: bool):
+    async def run() -> None:
+        async with FakeBroker() as broker, octopia.connect(broker.url) as client:
+            asked = asyncio.create_task(client.produce_as("sink"))
+            await broker.until(lambda: bool(broker.of(ProduceRequest)))
+            with pytest.raises(UsageError, match=r"expected one call of produce_as\(\) at a time, got another one"):
+                await client.produce_as("other")
+            with pytest.raises(UsageError, match=r"expected publications after produce_as\(\) has returned"):
+                await publish(client, [{"x": 1}], PATIENCE_S, many=many)
+            broker.say([Produced("sink", 7)])
+            assert await asked == 7
+            await publish(client, [{"x": 2}], PATIENCE_S, many=many)
+            assert [each.sequence for each in broker.of(PublishRequest)] == [8]
 
     asyncio.run(run())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import threading
 from collections.abc import Awaitable
 
 import pytest
+from processes import free_ports
 
 import octopia
 from fake_broker import PATIENCE_S, FakeBroker
@@ -20,12 +20,6 @@ from octopia.errors import ClosedByPeer, OctopiaError, OutcomeUnknown, Unavailab
 from octopia.link import LinkSettings
 from octopia.protocol import CloseCode, Closing
 from support import turn
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 async def fail_to_connect(url: str | list[str], timeout: float = 0.2) -> OctopiaError:
@@ -72,6 +66,8 @@ def test_urls_are_read(url: str, address: Address):
         ("octopia://a:0", "from 1 to 65535"),
         ("octopia://me@a", "are allowed"),
         ("octopia://a/b", "region.cluster"),
+        ("octopia://a..b", "a part that is empty or too long"),
+        (f"octopias://{'a' * 64}", "a part that is empty or too long"),
     ],
 )
 def test_bad_urls_are_explained(url: str, problem: str):
@@ -214,7 +210,7 @@ def test_a_client_says_what_it_is():
 
 def test_without_a_broker_the_error_says_what_to_do():
     async def run() -> None:
-        port = free_port()
+        [port] = free_ports(1)
         error = await fail_to_connect(f"octopia://127.0.0.1:{port}")
         assert isinstance(error, Unavailable)
         assert str(error).startswith(f"no broker answers at 127.0.0.1:{port} (")
@@ -226,7 +222,7 @@ def test_without_a_broker_the_error_says_what_to_do():
 def test_a_broker_that_starts_a_little_later_is_found():
     async def run() -> None:
         broker = FakeBroker()
-        broker.port = free_port()
+        [broker.port] = free_ports(1)
         opening = asyncio.ensure_future(octopia.connect(["octopia://127.0.0.1:1", broker.url]))
         await turn()
         await broker.start()

@@ -23,16 +23,26 @@ NAMES = {
     *("BlockingAdvertisement", "BlockingClient", "BlockingSubscription", "connect_blocking"),
     *("Algorithm", "Filter", "Overflow", "Overlay", "Publication", "RoutingSettings", "__version__"),
 }
-OF_OTHER_ROOMS = {"InvalidData", "JobFailed", "MissingDependency", "Stuck"}
-"""The errors of the pipeline and the simulator only."""
+OF_OTHER_ROOMS = {"BadRequest", "DamagedData", "InvalidData", "JobFailed", "MissingDependency", "Stuck"}
+"""The errors of HTTP, records, the pipeline and the simulator only."""
 
 ATTRIBUTES = {
-    octopia.Client: "advertise close is_connected name publish publish_many subscribe",
-    octopia.Subscription: "batches buffered gaps has_ended interest last_gap lost next next_batch unsubscribe",
+    octopia.Client: (
+        "accepted advertise broker broker_incarnation close is_connected name produce_as publish publish_many repeated "
+        "subscribe"
+    ),
+    octopia.Subscription: (
+        "acknowledge batches buffered gaps has_ended interest last_gap lost next next_batch next_news resume_point "
+        "take_notices unsubscribe"
+    ),
     octopia.Advertisement: "offer unadvertise",
-    octopia.Received: "attributes get hops id payload publication published_ms received_ms",
-    octopia.BlockingClient: "advertise close is_connected name publish publish_many subscribe",
-    octopia.BlockingSubscription: "gaps interest iterate last_gap lost next unsubscribe",
+    octopia.Received: "attributes get hops id number payload publication published_ms received_ms",
+    octopia.BlockingClient: (
+        "accepted advertise broker close is_connected name produce_as publish publish_many repeated subscribe"
+    ),
+    octopia.BlockingSubscription: (
+        "acknowledge gaps interest iterate last_gap lost next resume_point take_notices unsubscribe"
+    ),
     octopia.BlockingAdvertisement: "offer unadvertise",
     octopia.Overlay: "brokers connect crash cut is_ready local restart start stop throttle url wait_until",
     ConnectContext: "",

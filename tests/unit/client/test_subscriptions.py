@@ -72,7 +72,7 @@ def test_next_waits_for_one_publication_and_loses_none():
     async def run() -> None:
         async with FakeBroker() as broker, octopia.connect(broker.url) as client:
             subscription = await client.subscribe("x > 0")
-            with pytest.raises(TimedOut, match=r"no publication came within 0\.01 s") as caught:
+            with pytest.raises(TimedOut, match=r"expected a publication within 0\.01 s, got none") as caught:
                 await subscription.next(timeout=0.01)
             assert isinstance(caught.value, TimeoutError)
             waiting = asyncio.create_task(subscription.next())
