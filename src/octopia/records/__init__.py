@@ -1,0 +1,1 @@
+"""Publications on disk: spools, archives, history, replay and outboxes."""

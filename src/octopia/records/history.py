@@ -1,0 +1,152 @@
+"""History: the rows of an archive or a spool that match a question, in the order of their arrival.
+
+Both kinds of folder are read in *slices*, ranges of offsets that can be read independently, even by different
+processes. Files whose times or contents cannot be part of the answer are not read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from octopia.content import Disjunction, parse_filter
+from octopia.errors import DamagedData, InvalidData
+from octopia.records import archive
+from octopia.records.contents import may_match
+from octopia.records.rows import NUMBERED, OFFSET, Row, to_rows, with_offsets
+from octopia.records.selection import Question, Selection
+from octopia.records.spool import SpoolReader
+
+SLICE_ROWS = 250_000
+"""The number of rows at which a slice ends."""
+_SPOOL = "spool.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SpoolSlice:
+    """Rows in a spool, from one offset to before another."""
+
+    folder: str
+    first: int
+    end: int
+    bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Rows in the files of successive commits of an archive, one tuple per commit."""
+
+    folder: str
+    commits: tuple[tuple[str, ...], ...]
+    bytes: int
+    rows: int
+
+
+Slice = SpoolSlice | FileSlice
+
+
+class Records:
+    """The rows in a folder, which is that of an archive or of a spool."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self.is_archive = (folder / archive.DESCRIPTION).exists()
+        if not self.is_archive and not (folder / _SPOOL).exists():
+            raise InvalidData(f"expected the folder of an archive or a spool, got {folder}")
+        self.interest = archive.description_of(folder).interest if self.is_archive else SpoolReader(folder).interest
+
+    def slices(self, question: Question) -> list[Slice]:
+        """Return the slices with all rows that can be part of the answer, in order."""
+        if not self.is_archive:
+            reader = SpoolReader(self._folder)
+            return list(_spool_slices(self._folder, reader.first_offset, reader.end_offset))
+        # The spool first: rows that are rolled in between are also in a commit, and are taken from there.
+        spool = archive.spool_of(self._folder)
+        durable = SpoolReader(spool).end_offset if (spool / _SPOOL).exists() else 0
+        commits = archive.read_commits(self._folder)
+        rolled = commits[-1].end if commits else 0
+        return [*_file_slices(self._folder, commits, question), *_spool_slices(spool, rolled, durable)]
+
+    def batches(self, question: Question) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that a question asks for, with their offsets."""
+        selection = Selection(question)
+        for each in self.slices(question):
+            for batch in read_slice(each):
+                if (found := selection.select(batch)).num_rows:
+                    yield found
+
+    def rows(self, question: Question) -> Iterator[Row]:
+        """Yield the rows that a question asks for, as Python objects."""
+        for batch in self.batches(question):
+            yield from to_rows(batch)
+
+
+def read_slice(part: Slice) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a slice with their offsets, in order."""
+    if isinstance(part, SpoolSlice):
+        expected = part.first
+        for offset, batch in SpoolReader(Path(part.folder)).read(part.first, part.end):
+            if offset != expected:
+                break
+            expected += batch.num_rows
+            yield with_offsets(offset, batch)
+        if expected != part.end:
+            raise DamagedData(
+                f"expected the rows {part.first:,} to {part.end - 1:,} of {part.folder}, got none from {expected:,} "
+                "on: they were removed during the read; read again"
+            )
+        return
+    for names in part.commits:
+        tables = [_read_file(Path(part.folder) / name) for name in names]
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables).sort_by(OFFSET)
+        yield from table.to_batches(max_chunksize=SLICE_ROWS)
+
+
+def _read_file(path: Path) -> pa.Table:
+    try:
+        # In this thread, and not with read_table: for a path, that makes a column of the folder's name; for an open
+        # file, it starts threads that can outlive the interpreter, and the process aborts at its end.
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            return file.read(use_threads=False).select(NUMBERED.names).cast(NUMBERED)
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise DamagedData(f"expected rows in {path}, got: {error}: restore it") from None
+
+
+def _spool_slices(folder: Path, first: int, end: int) -> Iterator[SpoolSlice]:
+    for start in range(first, end, SLICE_ROWS):
+        yield SpoolSlice(str(folder), start, min(end, start + SLICE_ROWS))
+
+
+def _file_slices(folder: Path, commits: list[archive.Commit], question: Question) -> Iterator[FileSlice]:
+    """Yield slices of several commits, so that many small ones become one."""
+    names: list[tuple[str, ...]] = []
+    rows = size = 0
+    interest = parse_filter(question.interest)
+    for commit in commits:
+        wanted = [each for each in commit.files if _is_wanted(each, question, interest)]
+        if not wanted:
+            continue
+        names.append(tuple(each.path for each in wanted))
+        rows += sum(each.rows for each in wanted)
+        size += sum(each.bytes for each in wanted)
+        if rows >= SLICE_ROWS:
+            yield FileSlice(str(folder), tuple(names), size, rows)
+            names, rows, size = [], 0, 0
+    if names:
+        yield FileSlice(str(folder), tuple(names), size, rows)
+
+
+def _is_wanted(file: archive.DataFile, question: Question, interest: Disjunction) -> bool:
+    """Return whether a file may have rows of the answer."""
+    if not question.overlaps(file.first_ms, file.last_ms):
+        return False
+    return (question.has_notices and file.notices > 0) or may_match(file.contents, interest)
+
+
+def count_rows(slices: list[Slice]) -> int:
+    """Return the number of rows in slices."""
+    return sum(each.rows if isinstance(each, FileSlice) else each.end - each.first for each in slices)

@@ -1,0 +1,118 @@
+"""Recording: a client that writes its publications into a spool, and acknowledges them when they are durable.
+
+Writing and waiting for the disk happen in another thread. Publications keep arriving in the meantime, so the slower
+the disk, the more of them become durable at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from octopia.client import Subscription, connect
+from octopia.content import format_filter, parse_filter
+from octopia.protocol import Overflow
+from octopia.records.rows import Event, merge, to_batch
+from octopia.records.spool import SEGMENT_BYTES, Retention, Spool, open_spool
+
+KEEP_S = 3600.0
+"""The time for which brokers keep the session of a spool that is disconnected."""
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recording:
+    """The settings of a recording.
+
+    ``sync_ms`` is the minimum time between two waits for the disk; with 0, there is one after every write. In any case,
+    only durable rows are acknowledged.
+    """
+
+    interest: str
+    folder: Path
+    name: str | None = None
+    keep_s: float = KEEP_S
+    sync_ms: float = 0.0
+    retention: Retention = Retention()  # noqa: RUF009 (it is frozen)
+    segment_bytes: int = SEGMENT_BYTES
+
+
+@dataclasses.dataclass(slots=True)
+class Recorded:
+    """The progress of a recording."""
+
+    rows: int = 0
+    gaps: int = 0
+    lost: int = 0
+    end_offset: int = 0
+    cut_bytes: int = 0
+
+
+async def record(
+    url: str | Sequence[str] | None,
+    wanted: Recording,
+    stop: asyncio.Event,
+    on_progress: Callable[[Recorded], object] = lambda _: None,
+    timeout: float = 5.0,
+) -> Recorded:
+    """Record until ``stop`` is set; raise Unavailable if no broker answers within ``timeout`` seconds.
+
+    The broker keeps the session, so that the next call continues where this one ends.
+    """
+    interest = format_filter(parse_filter(wanted.interest))
+    with open_spool(wanted.folder, interest, wanted.retention, wanted.segment_bytes) as spool:
+        point = spool.resume_point or None
+        name = wanted.name if point is None else None
+        client = await connect(url, name=name, overflow=Overflow.DROP_OLDEST, resume=point, timeout=timeout)
+        try:
+            subscription = await client.subscribe(interest, ack="manual", keep_s=wanted.keep_s)
+            if point is None:
+                # From now on the broker keeps everything for this spool, even if this process dies before a row.
+                spool.append(to_batch([], 0.0), subscription.resume_point())
+                spool.sync()
+            state = Recorded(end_offset=spool.end_offset, cut_bytes=spool.cut_bytes)
+            on_progress(state)
+            while events := await _news(subscription, stop):
+                await _keep(subscription, spool, events)
+                state.rows += len(events)
+                state.end_offset, state.gaps, state.lost = spool.end_offset, subscription.gaps, subscription.lost
+                on_progress(state)
+                if wanted.sync_ms:
+                    await asyncio.sleep(wanted.sync_ms / 1000.0)
+            return state
+        finally:
+            await client.close(keep=True)
+
+
+async def _news(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
+    """Wait for new events and return them; return none if ``stop`` is set first, or at the end."""
+    news, stopping = asyncio.ensure_future(subscription.next_news()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([news, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return merge(*news.result()) if news.done() else []
+    finally:
+        news.cancel()
+        stopping.cancel()
+
+
+async def _keep(subscription: Subscription, spool: Spool, events: Sequence[Event]) -> None:
+    """Write events, wait until they are durable, and acknowledge them."""
+    parts = [events[at : at + _ROWS_AT_ONCE] for at in range(0, len(events), _ROWS_AT_ONCE)]
+    points = [subscription.resume_point(part[-1][0]) for part in parts]
+    writing = asyncio.ensure_future(asyncio.to_thread(_write, spool, parts, points))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])  # The thread still uses the spool.
+        raise
+    subscription.acknowledge(events[-1][0])
+
+
+def _write(spool: Spool, parts: Sequence[Sequence[Event]], points: Sequence[str]) -> None:
+    now_ms = time.time() * 1000.0
+    for part, point in zip(parts, points, strict=True):
+        spool.append(to_batch(part, now_ms), point)
+    spool.sync()

@@ -1,0 +1,121 @@
+"""Replaying: publishing the rows of an archive or a spool again, in their order and with their spacing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from octopia.client import Client
+from octopia.content import Publication
+from octopia.records.dispatching import Advertiser
+from octopia.records.history import Records
+from octopia.records.rows import RowKind, to_rows
+from octopia.records.selection import Question
+
+AS_FAST_AS_POSSIBLE = 0.0
+"""A speed of 0: rows are published without their spacing."""
+_TURN = 500
+"""The number of publications after which other tasks get a turn."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Replaying:
+    """The settings of a replay; a speed of 10 publishes in a tenth of the time."""
+
+    folder: Path
+    question: Question = Question()  # noqa: RUF009 (it is frozen)
+    speed: float = 1.0
+    count: int | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Replayed:
+    """The progress of a replay; ``late_ms_max`` is its largest delay behind schedule."""
+
+    rows: int = 0
+    notices: int = 0
+    seconds: float = 0.0
+    late_ms_max: float = 0.0
+
+
+async def replay(
+    client: Client,
+    wanted: Replaying,
+    stop: asyncio.Event,
+    on_progress: Callable[[Replayed], object] = lambda _: None,
+) -> Replayed:
+    """Publish until all rows are accepted, or until ``stop`` is set."""
+    state = Replayed()
+    begin_s = asyncio.get_running_loop().time()
+    player = _Player(client, wanted, stop, state, on_progress)
+    await client.publish_many(player.due())
+    state.seconds = asyncio.get_running_loop().time() - begin_s
+    return state
+
+
+class _Player:
+    """Yields publications when they are due."""
+
+    def __init__(
+        self,
+        client: Client,
+        wanted: Replaying,
+        stop: asyncio.Event,
+        state: Replayed,
+        on_progress: Callable[[Replayed], object],
+    ):
+        self._wanted = wanted
+        self._advertiser = Advertiser(client)
+        self._stop = stop
+        self._state = state
+        self._on_progress = on_progress
+        self._begin_s = 0.0
+        self._first_ms: float | None = None
+
+    async def due(self) -> AsyncIterator[Publication]:
+        """Yield each publication at its time, after its attributes are advertised."""
+        state = self._state
+        async for batch in self._batches():
+            for row in to_rows(batch):
+                if row.kind is not RowKind.PUBLICATION or row.publication is None:
+                    state.notices += 1
+                    continue
+                await self._advertiser.advertise(row.publication)
+                await self._wait_until_due(row.published_ms)
+                if self._stop.is_set():
+                    return
+                yield row.publication
+                state.rows += 1
+                if state.rows == self._wanted.count:
+                    return
+            self._on_progress(state)
+
+    async def _batches(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield batches of rows, which are read in another thread."""
+        batches = Records(self._wanted.folder).batches(self._wanted.question)
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            yield batch
+
+    async def _wait_until_due(self, published_ms: float) -> None:
+        """Wait as long as the publisher did, divided by the speed; a late publication does not wait."""
+        if self._wanted.speed == AS_FAST_AS_POSSIBLE:
+            if self._state.rows % _TURN == 0:
+                await asyncio.sleep(0)
+            return
+        now_s = asyncio.get_running_loop().time()
+        if self._first_ms is None:
+            self._begin_s, self._first_ms, self._latest_ms = now_s, published_ms, published_ms
+        is_in_time = published_ms >= self._latest_ms
+        self._latest_ms = max(self._latest_ms, published_ms)
+        due_s = self._begin_s + (published_ms - self._first_ms) / self._wanted.speed / 1000.0
+        if due_s > now_s:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(due_s - now_s):
+                    await self._stop.wait()
+        elif is_in_time:
+            self._state.late_ms_max = max(self._state.late_ms_max, (now_s - due_s) * 1000.0)
