@@ -1,8 +1,8 @@
 """Admission of connections: counts of those that were accepted, against the limits of the overlay file.
 
-The limit per address is for clients of other machines. Neighbours and operators that have greeted are never refused by
-it, but before a connection has greeted nobody knows who it is. A program on the broker's own machine needs no
-connections to do harm.
+The limit per address is for clients on other machines. Neighbours and operators that have greeted are never refused by
+it, but a connection that has not greeted is unidentified and counts. It does not apply to the broker's own machine,
+where a program needs no connections to do harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
 
 FAREWELLS_MAX = 1_000
-"""The number of refused connections that are given time to read the reason; others are dropped at once."""
+"""The number of refused connections that get time to read the reason; others are dropped at once."""
 
 
 class Admission:
@@ -56,7 +56,7 @@ class Admission:
         return None
 
     def greeted(self, connection: Connection) -> None:
-        """Note that both ends know each other now."""
+        """Note that both ends have identified themselves."""
         host = self._greeting.pop(connection, None)
         if host is not None:
             _count_down(self._greeting_from, host)
@@ -76,10 +76,10 @@ class Admission:
 
 
 class AcceptedConnection(Connection):
-    """A connection that somebody else dialled."""
+    """A connection that the other end dialled."""
 
     def __init__(self, server: BrokerServer):
-        super().__init__(Greeter(server), CLIENT_LIMITS)
+        super().__init__(Greeter(server), CLIENT_LIMITS, server.gate.tls_for_guest())
         self._broker = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,8 +1,9 @@
-"""The settings of brokers on the network."""
+"""The settings of brokers on the network, and the number of each start."""
 
 from __future__ import annotations
 
 import os
+import time
 
 from octopia.algorithms import hop_limit_of
 from octopia.broker import BrokerSettings
@@ -49,3 +50,8 @@ def memory_budget(brokers: int) -> int:
     """Return the memory budget in bytes of each broker in a process that runs this many."""
     machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(machine_bytes * MEMORY_SHARE / max(1, brokers))
+
+
+def new_incarnation() -> int:
+    """Return a number that grows with every start, without any memory of earlier ones."""
+    return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""The dialling of a neighbour: one attempt after another, with back-off, for as long as the server runs."""
+"""Dialling a neighbour: repeated attempts with back-off, for as long as the server runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ class Dialler:
     async def _keep_dialling(self) -> None:
         shortest_s, longest_s = BACKOFF_S
         wait_s = shortest_s
+        line = self._server.lines[self._peer]
         while True:
+            if line.is_cut:
+                await line.healed.wait()
+                wait_s = shortest_s
             self._gone.clear()
             if await self._dial():
                 begin = self._loop.time()
@@ -53,12 +57,19 @@ class Dialler:
 
     async def _dial(self) -> bool:
         """Connect to the neighbour, and return whether it answered."""
+        if self._server.lines[self._peer].is_cut:
+            return False
         caller = Caller(self._server, self._peer)
         try:
             async with asyncio.timeout(DIAL_S):
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(caller, BROKER_LIMITS), self._address.host, self._address.port
+                    lambda: Connection(caller, BROKER_LIMITS, self._server.gate.tls_towards(self._peer)),
+                    self._address.host,
+                    self._address.port,
                 )
+        except UnicodeError:
+            self._note_problem("its host name is not valid")
+            return False
         except OSError as error:  # TimeoutError is one
             self._note_problem(str(error.strerror or error or "it does not answer"))
             return False
@@ -68,11 +79,10 @@ class Dialler:
         try:
             return await caller.answer
         except asyncio.CancelledError:
-            connection.abort()  # The server is going down, and must not get another link.
+            connection.abort()  # The server is stopping, and must not get another link.
             raise
 
     def _note_problem(self, problem: str) -> None:
         """Log why the neighbour cannot be reached, once per reason."""
-        if self._problem != problem:
+        if self._problem != problem and self._server.note_unreachable(self._peer, problem, str(self._address)):
             self._problem = problem
-            self._server.note_unreachable(self._peer, problem, str(self._address))

@@ -3,11 +3,13 @@
 An attacker must not be able to fill a disk. Events of one kind from one source, an address or a client, are written up
 to ``LINES_PER_MINUTE`` times per minute. The others are counted, and the count is written as ``suppressed`` when the
 minute ends: the lines and the counts add up to the events. ``format_line`` and ``RateLimit`` read no clock.
+``JsonFormatter`` writes the same fields as JSON objects.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
 import logging
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from octopia.ids import ClientId, Peer
+from octopia.protocol import CloseCode
 
 log = logging.getLogger("octopia")
 
@@ -27,6 +30,8 @@ PERIOD_S = 60.0
 VALUE_LENGTH_MAX = 500
 """The length at which a value is cut."""
 
+_FIELDS = "octopia_fields"
+"""The name under which a record of the log carries the fields of its event."""
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+")
 
 
@@ -44,18 +49,35 @@ class EventKind(enum.StrEnum):
     UNREACHABLE = "unreachable"
     INTERNAL_ERROR = "internal_error"
     PUBLICATIONS_LOST = "publications_lost"
+    STALE_CREDENTIALS = "stale_credentials"
     WORKER_DIED = "worker_died"
     WORKER_RESTARTED = "worker_restarted"
 
 
-def format_line(kind: EventKind, **fields: str) -> str:
+EVENT_OF = {
+    CloseCode.VIOLATION: EventKind.VIOLATION,
+    CloseCode.FENCED: EventKind.FENCED,
+    CloseCode.TOO_SLOW: EventKind.TOO_SLOW,
+}
+"""The events of connections that a broker closes; all other codes refuse the connection."""
+
+
+Field = str | int | None
+"""The value of a field; None is a number that nobody knows."""
+
+
+def format_line(kind: EventKind, **fields: Field) -> str:
     """Return one line; values are quoted only where needed, and empty ones are left out."""
-    pairs = [f"event={kind}", *(f"{key}={_quoted(value)}" for key, value in fields.items() if value)]
+    pairs = [f"event={kind}", *(f"{key}={_quoted(value)}" for key, value in fields.items() if value != "")]
     return " ".join(pairs)
 
 
-def _quoted(value: str) -> str:
-    value = value if len(value) <= VALUE_LENGTH_MAX else f"{value[:VALUE_LENGTH_MAX]}…"
+def _cut(value: str) -> str:
+    return value if len(value) <= VALUE_LENGTH_MAX else f"{value[:VALUE_LENGTH_MAX]}…"
+
+
+def _quoted(value: Field) -> str:
+    value = "unknown" if value is None else _cut(str(value))
     if _PLAIN.fullmatch(value) and value.isprintable():
         return value
     return json.dumps(value, ensure_ascii=not value.isprintable())
@@ -131,7 +153,7 @@ class EventLog:
         level: int = logging.WARNING,
         error: BaseException | None = None,
         /,
-        **fields: str,
+        **fields: Field,
     ) -> None:
         """Write the line of an event, unless its source has written enough; ``error`` adds its traceback."""
         if not log.isEnabledFor(level):
@@ -139,7 +161,7 @@ class EventLog:
         self.flush()
         now_s = self._clock()
         if self._limit.allows((kind, source), now_s):
-            log.log(level, "%s", format_line(kind, **self._owner, **fields), exc_info=error)
+            self._write(level, kind, fields, error)
         self._next_end_s = min(self._next_end_s, now_s + PERIOD_S)
 
     def flush(self, *, is_over: bool = False) -> None:
@@ -148,5 +170,23 @@ class EventLog:
         if now_s < self._next_end_s:
             return
         for (kind, source), suppressed in self._limit.ended(now_s):
-            log.warning("%s", format_line(kind, **self._owner, source=source, suppressed=str(suppressed)))
+            self._write(logging.WARNING, kind, {"source": source, "suppressed": suppressed})
         self._next_end_s = self._limit.next_end_s
+
+    def _write(self, level: int, kind: EventKind, fields: dict[str, Field], error: BaseException | None = None) -> None:
+        said = {**self._owner, **fields}
+        log.log(level, "%s", format_line(kind, **said), exc_info=error, extra={_FIELDS: {"event": str(kind), **said}})
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats an event as a JSON object with its fields, and any other record with its message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line; values are cut and empty ones left out, as in ``format_line``."""
+        when = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(timespec="milliseconds")
+        fields = getattr(record, _FIELDS, None) or {"event": "message", "message": record.getMessage()}
+        line: dict[str, Field] = {"time": when.replace("+00:00", "Z"), "level": record.levelname.lower()}
+        line |= {key: _cut(each) if isinstance(each, str) else each for key, each in fields.items() if each != ""}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)

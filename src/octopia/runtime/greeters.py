@@ -1,4 +1,4 @@
-"""New connections: their owners until both ends know who the other is."""
+"""New connections: their owners until both ends have identified themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from octopia.errors import PeerError
 from octopia.ids import BrokerId
+from octopia.node import Permissions
 from octopia.protocol import CloseCode, Hello, Opening, Role, WireItem
+from octopia.runtime.gate import REFUSAL
 from octopia.runtime.lines import Line
 from octopia.runtime.operating import Desk
 from octopia.settings import Limit
@@ -27,6 +29,7 @@ class Greeter:
     def __init__(self, server: BrokerServer):
         self._server = server
         self._opening: Opening | None = None
+        self._permissions: Permissions | None = None
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Take the Opening, then the Hello; what follows is for the new owner."""
@@ -51,26 +54,44 @@ class Greeter:
         who = {"neighbour" if opening.role is Role.BROKER else "client": sender}
         if opening.broker and opening.broker != str(server.id):
             server.refuse(connection, CloseCode.WRONG_BROKER, f"this is {server.id}, not {opening.broker}", **who)
+        elif opening.role is not Role.BROKER and (refusal := self._check_token(opening)):
+            server.refuse(connection, CloseCode.ACCESS_DENIED, refusal, **who)
         elif opening.role is Role.OPERATOR:
             self._on_operator(connection)
         elif opening.role is Role.CLIENT:
             self._on_client(connection, sender)
+        elif reason := server.gate.refusal_of_neighbour(connection, sender):
+            server.refuse(connection, CloseCode.NOT_ALLOWED, reason, **who)
         elif opening.fingerprint != server.overlay.scot.fingerprint:
             server.refuse(connection, CloseCode.WRONG_OVERLAY, f"{server.id} belongs to another overlay", **who)
         elif (peer := self._neighbour(opening)) is None or not peer < server.id:
             reason = f"{sender} has no link to {server.id} that it may dial"
             server.refuse(connection, CloseCode.NOT_ALLOWED, reason, **who)
+        elif server.lines[peer].is_cut:
+            connection.abort()
         else:
             connection.set_limits(BROKER_LIMITS)
             connection.send([server.opening_for(sender)])
 
+    def _check_token(self, opening: Opening) -> str:
+        """Note the permissions of a client or an operator, and return why it is refused, or an empty string."""
+        gate = self._server.gate
+        if not gate.needs_token:
+            return ""
+        self._permissions = permissions = gate.permissions_for(opening.token)
+        if permissions is None:
+            return REFUSAL
+        if opening.role is Role.CLIENT and permissions.allows_nothing:
+            return f"the token {permissions.holder} may send commands, but has no filter to publish or read within"
+        return ""
+
     def _on_client(self, connection: Connection, name: str) -> None:
-        """Greet a client. A returning one can always resume its session; others must wait while the broker is busy."""
+        """Greet a client. One with a session can always resume it; others must wait while the broker is busy."""
         server = self._server
         if server.node.client_named(name) is not None:
             connection.send([server.opening_for("")])
         elif server.node.is_draining:
-            server.refuse(connection, CloseCode.SHUTDOWN, f"{server.id} is going down", client=name)
+            server.refuse(connection, CloseCode.SHUTDOWN, f"{server.id} is shutting down", client=name)
         elif not server.admission.allows_client(connection):
             server.refuse_beyond(connection, Limit.ADDRESS, client=name)
         elif retry_ms := server.lag_gate.retry_ms():
@@ -79,10 +100,11 @@ class Greeter:
             connection.send([server.opening_for("")])
 
     def _on_operator(self, connection: Connection) -> None:
-        if not connection.is_from_here:
-            self._server.refuse(connection, CloseCode.NOT_ALLOWED, "operators are heard on this machine only")
+        if self._permissions is None and not connection.is_from_here:
+            reason = "expected an operator on this machine, got one on another: configure client_tokens in [security]"
+            self._server.refuse(connection, CloseCode.NOT_ALLOWED, reason)
             return
-        connection.owner = Desk(self._server)
+        connection.owner = Desk(self._server, self._permissions)
         connection.opened()
         connection.send([self._server.opening_for("")])
 
@@ -91,13 +113,13 @@ class Greeter:
         if opening.role is Role.BROKER and peer is not None:
             self._server.admit_neighbour(connection, peer, hello)
         else:
-            self._server.admit_client(connection, opening, hello)
+            self._server.admit_client(connection, opening, hello, self._permissions)
 
     def _neighbour(self, opening: Opening) -> BrokerId | None:
         return next((peer for peer in self._server.node.links if str(peer) == opening.sender), None)
 
     def on_capacity_changed(self, connection: Connection) -> None:
-        """Do nothing: nothing waits for somebody unknown."""
+        """Do nothing: nothing waits for an unidentified peer."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
         """Forget the connection."""
@@ -118,7 +140,10 @@ class Caller:
         """Take the neighbour's Opening."""
         opening = items[0]
         if not isinstance(opening, Opening) or opening.sender != str(self._peer):
-            connection.close(CloseCode.WRONG_BROKER, f"expected {self._peer} to answer")
+            connection.close(CloseCode.WRONG_BROKER, f"expected {self._peer} to answer, got another broker")
+            self._settle(answer=False)
+        elif self._server.lines[self._peer].is_cut:
+            connection.abort()
             self._settle(answer=False)
         else:
             self._settle(answer=True)

@@ -51,7 +51,7 @@ class Line:
         self.connection: Connection | None = None
 
     def use(self, connection: Connection, code: CloseCode = CloseCode.REPLACED, incarnation: int = 0) -> None:
-        """Go on over a new connection; close an old one with a code."""
+        """Continue over a new connection; close an old one with a code."""
         self.close(code, "a newer connection has taken its place", incarnation)
         self.connection = connection
         connection.owner = self
@@ -64,7 +64,7 @@ class Line:
             connection.close(code, reason, incarnation)
 
     def abort(self) -> None:
-        """Drop the connection without a word, if there is one; its end is no longer reported."""
+        """Drop the connection without a reason, if there is one; its end is no longer reported."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.abort()
@@ -74,7 +74,7 @@ class Line:
         if self.connection is not None:
             self.connection.send(items)
 
-    # What the connection reports.
+    # Called by the connection.
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Pass on the items of the session, up to one that has no place in it."""
@@ -88,7 +88,7 @@ class Line:
         self._host.received(self.peer, items)  # type: ignore[arg-type]
 
     def on_capacity_changed(self, connection: Connection) -> None:
-        """Let the node know whether the connection can carry more."""
+        """Report to the node whether the connection can carry more."""
         if connection is self.connection:
             self._host.capacity_changed(self.peer, is_writable=connection.is_writable)
 
@@ -100,7 +100,7 @@ class Line:
 
 
 class NeighbourLine(Line):
-    """The line to a neighbour, which may be slow on purpose."""
+    """The line to a neighbour, which may be slow or cut on purpose."""
 
     def __init__(self, host: Host, peer: BrokerId):
         super().__init__(host, peer)
@@ -108,6 +108,24 @@ class NeighbourLine(Line):
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.shaper = Shaper(self._loop, super().write)
+        self.healed = asyncio.Event()
+        """Set unless an operator has cut the link."""
+        self.healed.set()
+
+    @property
+    def is_cut(self) -> bool:
+        """True if an operator has cut the link, and not healed it since."""
+        return not self.healed.is_set()
+
+    def cut(self) -> None:
+        """Drop the connection, and have none until ``heal``."""
+        self.healed.clear()
+        if self.connection is not None:
+            self.connection.abort()
+
+    def heal(self) -> None:
+        """Allow connections again."""
+        self.healed.set()
 
     def write(self, items: Sequence[Item]) -> None:
         """Write items over the connection, after the delay of the link."""
@@ -115,7 +133,7 @@ class NeighbourLine(Line):
             self.shaper.write(items)
 
     def serve(self, *, was_awaited: bool = False) -> None:
-        """Let as many publications go as the rate of the link allows now, and come back for the next one."""
+        """Send as many publications as the rate of the link allows now, and set a timer for the next one."""
         was_awaited = was_awaited or self._timer is not None
         node, now_ms = self._host.node, self._host.now_ms()
         while node.can_begin(self._neighbour):

@@ -15,6 +15,7 @@ from octopia.addresses import Address
 from octopia.broker import BrokerSettings
 from octopia.client import connect
 from octopia.client.client import ConnectContext
+from octopia.client.urls import url_of
 from octopia.errors import Unavailable, UsageError
 from octopia.ids import BrokerId
 from octopia.node import NodeSettings
@@ -92,7 +93,9 @@ class Overlay:
         found = self._overlay.scot.broker(broker)
         if found not in self._addresses:
             raise UsageError("expected an overlay that was started, got one that was not: use `async with`, or start()")
-        return f"octopia://{self._addresses[found]}/{found}"
+        return url_of(
+            dataclasses.replace(self._addresses[found], speaks_tls=self._overlay.security.has_tls), str(found)
+        )
 
     def connect(self, broker: str | None = None, **options: Any) -> ConnectContext:
         """Connect to a broker (by default the first); await the result, or use it with ``async with``.

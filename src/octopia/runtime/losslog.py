@@ -50,5 +50,5 @@ class LossLog:
             if is_over or now_s - burst.last_s >= QUIET_S or now_s - burst.began_s >= BURST_MAX_S:
                 del self._bursts[cause, peer]
                 who = {} if peer is None else fields_of(peer)
-                count = str(burst.count) if burst.count else "unknown"
+                count = burst.count or None
                 self._events.note(EventKind.PUBLICATIONS_LOST, f"{cause} {peer}", cause=cause, **who, count=count)

@@ -1,20 +1,22 @@
-"""Commands of operators to running brokers: reports, addresses, and the shape of links.
+"""The broker's side of operators: answers to their commands.
 
-An operator connects like a client and sends one command after another. Brokers accept operators from their own machine
-only.
+``client.operators`` is the other side. Brokers accept operators with a token of that role, or, if they have no tokens,
+from their own machine only.
 """
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from octopia.addresses import Address
-from octopia.errors import NetworkError, PeerError, RequestRefused, Unavailable
+from octopia.algorithms import Inspection
+from octopia.content import Publication
+from octopia.errors import PeerError, UsageError
 from octopia.ids import BrokerId
+from octopia.node import Permissions
 from octopia.overlay import LinkShape
-from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, WireItem
+from octopia.protocol import Answer, CloseCode, Command, Verb, WireItem
+from octopia.protocol.handshake import REASON_LENGTH_MAX
+from octopia.runtime.inspecting import list_civs, list_clients, list_tables
 from octopia.settings import Limit
 from octopia.transport import Connection
 from octopia.transport.settings import DELAY_LIMIT_MS
@@ -22,15 +24,20 @@ from octopia.transport.settings import DELAY_LIMIT_MS
 if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
 
-ANSWER_S = 5.0
-"""The time limit for an answer to an operator."""
+
+_FOR_CLIENTS = (Verb.PING, Verb.OVERLAY)
 
 
 class Desk:
-    """The broker's side of an operator's connection."""
+    """The broker's side of an operator's connection; ``permissions`` are those of its token, if it needs one.
 
-    def __init__(self, server: BrokerServer):
+    A client may ask what it needs for its own work: the addresses of brokers, and whether anybody wants what it
+    publishes.
+    """
+
+    def __init__(self, server: BrokerServer, permissions: Permissions | None = None):
         self._server = server
+        self.permissions = permissions
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Answer each command."""
@@ -38,7 +45,7 @@ class Desk:
             if not isinstance(item, Command):
                 self._server.refuse(connection, CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
                 return
-            connection.send([_answer(self._server, item)])
+            connection.send([answer(self._server, item, self.permissions)])
 
     def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: answers are few."""
@@ -48,14 +55,54 @@ class Desk:
         self._server.forget_guest(connection)
 
 
-def _answer(server: BrokerServer, command: Command) -> Answer:
+def _refusal_of(permissions: Permissions, command: Command) -> str:
+    """Return why the holder of a token may not send a command, or an empty string."""
+    if permissions.is_operator or command.verb in _FOR_CLIENTS:
+        return ""
+    if command.verb is not Verb.WANTED:
+        return f"expected the token of an operator, got {permissions.holder}, which is that of a client"
+    return permissions.refusal_to_publish(Publication(command.attributes))
+
+
+def answer(server: BrokerServer, command: Command, permissions: Permissions | None = None) -> Answer:
+    """Carry out a command if it is permitted, and return the report or the problem."""
+    try:
+        if permissions is not None and (refusal := _refusal_of(permissions, command)):
+            return Answer(problem=refusal)
+        return _carry_out(server, command)
+    except UsageError as error:
+        return Answer(problem=str(error)[:REASON_LENGTH_MAX])
+
+
+def _carry_out(server: BrokerServer, command: Command) -> Answer:
     match command.verb:
         case Verb.REPORT:
             return Answer(report_on(server))
         case Verb.OVERLAY:
             return Answer(_describe_overlay(server))
-        case Verb.THROTTLE:
-            return _throttle(server, command)
+        case Verb.THROTTLE | Verb.CUT | Verb.HEAL:
+            return _change_link(server, command)
+        case Verb.PING:
+            return Answer({"id": str(server.id), "incarnation": server.incarnation})
+        case Verb.CLIENTS:
+            return Answer(list_clients(server, command))
+        case Verb.TABLES:
+            return Answer(list_tables(server, command))
+        case Verb.CIVS:
+            return Answer(list_civs(server))
+        case Verb.ROUTE:
+            return _route(server, command)
+        case Verb.WATCH:
+            server.watches.begin(command.payload, command.seconds)
+            return Answer()
+        case Verb.WATCHED:
+            return Answer({"steps": server.watches.steps(command.payload)})
+        case Verb.UNWATCH:
+            server.watches.end(command.payload)
+            server.carry_out()
+            return Answer()
+        case Verb.WANTED:
+            return Answer({"wanted": Inspection(server.broker).is_wanted(Publication(command.attributes))})
 
 
 def _describe_overlay(server: BrokerServer) -> dict[str, Any]:
@@ -69,28 +116,52 @@ def _describe_overlay(server: BrokerServer) -> dict[str, Any]:
     }
 
 
-def _throttle(server: BrokerServer, command: Command) -> Answer:
+def _change_link(server: BrokerServer, command: Command) -> Answer:
     peer = BrokerId.parse(command.broker) if command.broker else None
     if peer is None or peer not in server.lines:
         neighbours = ", ".join(map(str, server.lines))
         return Answer(problem=f"expected a neighbour of {server.id} ({neighbours}), got {command.broker or 'none'}")
-    if (command.delay_ms or 0.0) >= DELAY_LIMIT_MS:
-        return Answer(problem=f"expected a delay below {DELAY_LIMIT_MS:g} ms, after which a link counts as broken")
-    server.set_shape(peer, LinkShape(command.rate, command.delay_ms))
-    shape = server.lines[peer].shaper.shape
-    return Answer({"from": str(server.id), "to": str(peer), "rate": shape.rate, "delay_ms": shape.delay_ms})
+    line = server.lines[peer]
+    if command.verb is not Verb.THROTTLE and server.overlay.routing.algorithm.is_tid:
+        return Answer(problem="expected a link that may fail, got one of TID-based routing, which does not recover")
+    if command.verb is Verb.CUT:
+        line.cut()
+    elif command.verb is Verb.HEAL:
+        line.heal()
+    elif (command.delay_ms or 0.0) >= DELAY_LIMIT_MS:
+        got = f"got {command.delay_ms:g}: a link that is silent for longer counts as broken"
+        return Answer(problem=f"expected a delay below {DELAY_LIMIT_MS:g} ms, {got}")
+    else:
+        server.set_shape(peer, LinkShape(command.rate, command.delay_ms))
+    shape = line.shaper.shape
+    ends = {"from": str(server.id), "to": str(peer)}
+    return Answer({**ends, "rate": shape.rate, "delay_ms": shape.delay_ms, "cut": line.is_cut})
+
+
+def _route(server: BrokerServer, command: Command) -> Answer:
+    if command.algorithm is None:
+        return Answer(problem=f"expected an algorithm ({', '.join(server.broker.algorithms)}), got none")
+    server.broker.route_by(command.algorithm)
+    return Answer({"id": str(server.id), "routing": str(server.broker.algorithm)})
 
 
 def report_on(server: BrokerServer) -> dict[str, Any]:
     """Return the report of a broker."""
     broker = server.broker
     counters = broker.counters
-    congested = {peer: status.congested for peer, status in broker.link_status_table(server.now_ms()).items()}
+    now_ms = server.now_ms()
+    congested = {peer: status.congested for peer, status in broker.link_status_table(now_ms).items()}
+    counted = broker.link_counters(now_ms)
     return {
         "id": str(server.id),
         "incarnation": server.incarnation,
         "ready": broker.accepts_data,
+        "routing": str(broker.algorithm),
+        "algorithms": [str(each) for each in broker.algorithms],
         "clients": len(server.node.clients),
+        "published": broker.published,
+        "delivered": counters.delivered,
+        "delays": server.delays.to_json(),
         "limits": _limits_of(server),
         "tables": broker.table_sizes(),
         "sent": {str(kind): count for kind, count in counters.sent.items()},
@@ -107,9 +178,13 @@ def report_on(server: BrokerServer) -> dict[str, Any]:
                 "kind": str(server.overlay.scot.link_kind(server.id, peer)),
                 "up": link.is_up,
                 "open": link.carries_data,
+                "cut": server.lines[peer].is_cut,
                 "queue": broker.waits_for(peer),
                 "congested": congested[peer],
-                "dropped": link.session.dropped_unacknowledged if link.session is not None else 0,
+                "sent": counted[peer].sent,
+                "rerouted": counted[peer].rerouted,
+                "congested_ms": round(counted[peer].congested_ms, 3),
+                "dropped": counted[peer].dropped,
                 "rate": server.lines[peer].shaper.shape.rate,
                 "delay_ms": server.lines[peer].shaper.shape.delay_ms,
             }
@@ -134,105 +209,3 @@ def _limits_of(server: BrokerServer) -> dict[str, dict[str, float]]:
     }
     limits, reached = server.overlay.limits, server.limits_reached
     return {limit.value: {"limit": limit.of(limits), "used": used[limit], "reached": reached[limit]} for limit in Limit}
-
-
-def is_connected(report: dict[str, Any]) -> bool:
-    """Return whether a broker accepts publications and all of its links are up."""
-    return bool(report["ready"]) and all(link["up"] for link in report["links"].values())
-
-
-class _Asker:
-    """The operator's side of a connection, which waits for one answer at a time."""
-
-    def __init__(self) -> None:
-        self.opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.answers: asyncio.Queue[Answer | None] = asyncio.Queue()
-        self.reason: PeerError | None = None
-
-    def on_items(self, connection: Connection, items: list[WireItem]) -> None:
-        for item in items:
-            if isinstance(item, Opening) and not self.opened.done():
-                connection.opened()
-                self.opened.set_result(item.sender)
-            elif isinstance(item, Answer):
-                self.answers.put_nowait(item)
-
-    def on_capacity_changed(self, connection: Connection) -> None:
-        """Do nothing: commands are few."""
-
-    def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        self.reason = reason
-        self.answers.put_nowait(None)
-        if not self.opened.done():
-            self.opened.set_exception(reason or Unavailable("the connection was closed before the broker answered"))
-
-
-async def ask(address: Address, *commands: Command) -> list[dict[str, Any]]:
-    """Send commands to a broker, and return its reports."""
-    loop, asker = asyncio.get_running_loop(), _Asker()
-    try:
-        _, connection = await loop.create_connection(lambda: Connection(asker), address.host, address.port)
-    except OSError as error:
-        raise Unavailable(
-            f"no broker answers at {address} ({error.strerror or error}): is one running? Start one with `octopia up`"
-        ) from None
-    connection.expect_opening()
-    connection.send([Opening(Role.OPERATOR, "operator")])
-    try:
-        await asker.opened
-        connection.send(commands)
-        return [_report(await asyncio.wait_for(asker.answers.get(), ANSWER_S), asker) for _ in commands]
-    except TimeoutError:
-        raise Unavailable(f"the broker at {address} does not answer") from None
-    finally:
-        connection.close(CloseCode.DONE)
-
-
-def _report(answer: Answer | None, asker: _Asker) -> dict[str, Any]:
-    if answer is None:
-        raise asker.reason or Unavailable("the broker closed the connection")
-    if answer.problem:
-        raise RequestRefused(answer.problem)
-    return answer.report
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OverlayStatus:
-    """The state of a running overlay: the reports of the brokers that answered, and why the others did not."""
-
-    name: str
-    tree: str
-    clusters: int
-    brokers: tuple[str, ...]
-    reports: dict[str, dict[str, Any]]
-    problems: dict[str, str]
-
-    @property
-    def is_whole(self) -> bool:
-        """True if all brokers run and are connected to all of their neighbours."""
-        return not self.problems and all(map(is_connected, self.reports.values()))
-
-
-async def ask_overlay(anybody: Address) -> tuple[dict[str, Any], dict[str, Address]]:
-    """Ask one broker for its overlay; return the answer, and the addresses of all brokers by name."""
-    (overlay,) = await ask(anybody, Command(Verb.OVERLAY))
-    return overlay, {name: Address(*place) for name, place in overlay["brokers"].items()}
-
-
-async def ask_status(anybody: Address) -> OverlayStatus:
-    """Ask one broker for its overlay, and then all brokers for their reports."""
-    overlay, addresses = await ask_overlay(anybody)
-    reports: dict[str, dict[str, Any]] = {}
-    known, problems = overlay["problems"], dict[str, str]()
-
-    async def collect(broker: str, address: Address) -> None:
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                [reports[broker]] = await ask(address, Command(Verb.REPORT))
-        except (NetworkError, TimeoutError):
-            problems[broker] = known.get(broker, "not running")
-        except PeerError as error:
-            problems[broker] = known.get(broker, str(error))
-
-    await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
-    return OverlayStatus(overlay["name"], overlay["tree"], overlay["clusters"], tuple(addresses), reports, problems)

@@ -23,13 +23,15 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from octopia.broker import BrokerSettings
+from octopia.client.operators import is_connected
 from octopia.errors import OctopiaError, Unavailable
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
 from octopia.runtime.defaults import NODE_SETTINGS, check_delays, memory_budget
+from octopia.runtime.draining import all_at_rest
 from octopia.runtime.eventlog import EventKind, EventLog
-from octopia.runtime.operating import is_connected, report_on
-from octopia.runtime.server import BrokerServer, all_at_rest
+from octopia.runtime.operating import report_on
+from octopia.runtime.server import BrokerServer
 from octopia.transport.loop import run_loop
 
 REPORT_S = 0.5
@@ -68,6 +70,8 @@ async def run_brokers(
     stop: asyncio.Event | None = None,
     together: Sequence[BrokerId] | None = None,
     problems: Callable[[], dict[str, str]] = dict,
+    beside: Callable[[Sequence[BrokerServer]], contextlib.AbstractAsyncContextManager[None]] | None = None,
+    host: str = "",
 ) -> int:
     """Run some brokers of an overlay until this process gets SIGTERM or SIGINT; then drain.
 
@@ -75,7 +79,9 @@ async def run_brokers(
     while others run, ``on_fenced`` gets the reasons of those that are.
 
     ``together`` names all brokers that are stopped at the same time, by default those of this process. ``problems``
-    returns why other brokers are not running, as far as this process knows.
+    returns why other brokers are not running, as far as this process knows. ``beside`` returns a context for anything
+    else that runs in this event loop with the brokers. The brokers listen at ``host`` instead of their hosts in the
+    overlay, if it is given.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -83,14 +89,17 @@ async def run_brokers(
         loop.add_signal_handler(number, stop.set)
     node_settings = dataclasses.replace(NODE_SETTINGS, memory_bytes=memory_budget(len(brokers)))
     servers = [BrokerServer(overlay, broker, settings, node_settings) for broker in brokers]
+    stack = contextlib.AsyncExitStack()
     try:
         for server in servers:
             server.problems = problems
-            await server.listen()
+            await server.listen(dataclasses.replace(server.address, host=host or server.address.host))
         if on_listening is not None:
             on_listening()
         for server in servers:
             server.start()
+        if beside is not None:
+            await stack.enter_async_context(beside(servers))
         running = servers
         while not stop.is_set():
             fenced = {str(server.id): server.fenced for server in servers if server.fenced}
@@ -109,7 +118,10 @@ async def run_brokers(
         await all_at_rest(running, DRAIN_S)
         return sum(server.left_behind for server in running)
     finally:
-        await asyncio.gather(*(server.stop() for server in servers))
+        try:
+            await stack.aclose()
+        finally:
+            await asyncio.gather(*(server.stop() for server in servers))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,7 +135,7 @@ class Restart:
     reason: str
 
     def describe(self, now_s: float) -> str:
-        """Return the state of the worker's brokers, for people."""
+        """Return the state of the worker's brokers, as reports show it."""
         if math.isinf(self.at_s):
             return f"down until it is started again: {self.reason}"
         return f"restarting in {max(0.0, self.at_s - now_s):.1f} s: {self.reason}"
@@ -176,11 +188,13 @@ class Workers:
         processes: int,
         settings: BrokerSettings | None = None,
         alone: Collection[BrokerId] = (),
+        host: str = "",
     ):
         for broker in overlay.scot.brokers:
             check_delays(overlay, broker)
         self._overlay = overlay
         self._settings = settings
+        self._host = host
         self._context = multiprocessing.get_context("fork")
         self._events = EventLog(overlay=overlay.name)
         self._has_come_up = False
@@ -202,7 +216,7 @@ class Workers:
         self._listen()
         for worker in self._workers:
             if worker.is_running and not worker.process.is_alive():
-                self._bury(worker)
+                self._note_death(worker)
             elif not worker.is_running and worker.restart is not None and time.monotonic() >= worker.restart.at_s:
                 self._revive(worker)
         if not self._has_come_up and all(worker.first_problem for worker in self._workers):
@@ -251,6 +265,14 @@ class Workers:
         self._events.flush(is_over=True)
         return sum(worker.left for worker in self._workers)
 
+    def stop_now(self) -> None:
+        """Kill all workers, which lose what they hold."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+        self._events.flush(is_over=True)
+
     def kill(self, broker: BrokerId) -> None:
         """Kill the worker of a broker, as a crash would, and leave its brokers down."""
         worker = next(each for each in self._workers if broker in each.brokers)
@@ -260,7 +282,7 @@ class Workers:
 
     def _fork(self, brokers: list[BrokerId]) -> tuple[multiprocessing.process.BaseProcess, Pipe]:
         ours, theirs = self._context.Pipe()
-        arguments = (self._overlay, brokers, self._settings, theirs)
+        arguments = (self._overlay, brokers, self._settings, theirs, self._host)
         process = self._context.Process(target=_work, args=arguments, daemon=True)
         # A collection in the worker must not write to the pages that it shares with this process.
         gc.freeze()
@@ -275,9 +297,9 @@ class Workers:
         for worker in self._workers:
             with contextlib.suppress(EOFError, OSError):
                 while worker.pipe.poll():
-                    self._hear(worker, worker.pipe.recv())
+                    self._handle(worker, worker.pipe.recv())
 
-    def _hear(self, worker: _Worker, said: Any) -> None:
+    def _handle(self, worker: _Worker, said: Any) -> None:
         if isinstance(said, str):
             worker.problem = said
         elif isinstance(said, dict):
@@ -291,11 +313,10 @@ class Workers:
             self._has_come_up = True
             worker.pipe.send(self._restarts())  # Allow the worker to send the next reports.
 
-    def _bury(self, worker: _Worker) -> None:
+    def _note_death(self, worker: _Worker) -> None:
         """Schedule the restart of a worker that died; a reason that it gives is logged once."""
         self._listen()
-        code = worker.process.exitcode or 0
-        reason = worker.problem or (f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
+        reason = worker.problem or _describe_exit(worker.process.exitcode or 0)
         worker.first_problem = worker.first_problem or worker.problem
         if not worker.problem or worker.restart is None or worker.restart.reason != reason:
             self._note(EventKind.WORKER_DIED, worker, reason=reason)
@@ -320,11 +341,19 @@ class Workers:
         self._events.note(kind, worker.names, brokers=worker.names, **fields)
 
 
+def _describe_exit(code: int) -> str:
+    """Return the exit code of a process, or the signal that killed it; real-time signals have no names."""
+    if code >= 0:
+        return f"exit code {code}"
+    known = {int(each): each.name for each in signal.Signals}
+    return f"killed by {known.get(-code, f'signal {-code}')}"
+
+
 def _describe(restarts: dict[str, Restart], now_s: float) -> dict[str, str]:
     return {broker: restart.describe(now_s) for broker, restart in restarts.items()}
 
 
-def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | None, pipe: Pipe) -> None:
+def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | None, pipe: Pipe, host: str) -> None:
     """Run some brokers in a worker; only the parent handles SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -335,7 +364,7 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
         is_unread = False
         restarts: dict[str, Restart] = {}
 
-        def tell(reports: list[dict[str, Any]]) -> None:
+        def report(reports: list[dict[str, Any]]) -> None:
             nonlocal is_unread, restarts
             if os.getppid() != parent:
                 stop.set()  # The parent is gone and cannot stop this process later.
@@ -352,11 +381,12 @@ def _work(overlay: Overlay, brokers: list[BrokerId], settings: BrokerSettings | 
             overlay,
             brokers,
             settings=settings,
-            on_reports=tell,
+            on_reports=report,
             on_fenced=pipe.send,
             stop=stop,
             together=overlay.scot.brokers,
             problems=lambda: _describe(restarts, time.monotonic()),
+            host=host,
         )
         with contextlib.suppress(OSError):
             pipe.send(left)

@@ -12,58 +12,51 @@ import errno
 import logging
 import os
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from octopia.addresses import Address
 from octopia.algorithms import make_broker
 from octopia.broker import Broker, BrokerSettings
-from octopia.errors import BadFrame, ClosedByPeer, PeerError, Unavailable
+from octopia.errors import BadFrame, ClosedByPeer, PeerError, TlsFailure, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
-from octopia.node import Node, NodeSettings, Ready
+from octopia.node import Node, NodeSettings, Permissions, Ready
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay
 from octopia.protocol import CloseCode, Hello, Item, Opening, Role
 from octopia.runtime.admission import FAREWELLS_MAX, AcceptedConnection, Admission
-from octopia.runtime.defaults import NODE_SETTINGS, check_delays, default_settings
+from octopia.runtime.defaults import NODE_SETTINGS, check_delays, default_settings, new_incarnation
 from octopia.runtime.dialling import Dialler
-from octopia.runtime.eventlog import EventKind, EventLog, fields_of, host_of
+from octopia.runtime.draining import all_at_rest
+from octopia.runtime.eventlog import EVENT_OF, EventKind, EventLog, fields_of, host_of
+from octopia.runtime.expiry import Expiry
+from octopia.runtime.gate import Gate
 from octopia.runtime.lag import LagGate
+from octopia.runtime.latency import DelaySample
 from octopia.runtime.lines import Line, NeighbourLine
 from octopia.runtime.losslog import LossLog
+from octopia.runtime.watching import Watches
 from octopia.settings import Limit
 from octopia.transport import Connection
 
 TICK_S = 0.1
 """The interval at which deadlines are checked: heartbeats, silence, timeouts."""
 STOP_S = 1.0
-"""The time that a server that stops waits for the other ends to close their connections."""
+"""The time limit for the other ends to close their connections when a server stops."""
 QUIET_S = 1.0
-"""The time that a draining server waits for items on their way to it: neighbours may be busy, and hear of it late."""
+"""The time that a draining server waits for items in flight: busy neighbours learn late that it drains."""
 STARTING_S = 10.0
 """The age up to which a neighbour that does not answer is no news, and a server that is fenced takes a newer
 incarnation: its clock may have been set back."""
 ACCEPTED_MAX = 64
-"""The number of connections that asyncio accepts in one turn of its loop: with more, those that it has cannot go on."""
+"""The number of connections that asyncio accepts in one turn of its loop: more would stall the existing ones."""
 BACKLOG = 4096
 """The number of connections that wait to be accepted. Beyond it the kernel drops them, and clients lose seconds."""
 
-_EVENT_OF = {
-    CloseCode.VIOLATION: EventKind.VIOLATION,
-    CloseCode.FENCED: EventKind.FENCED,
-    CloseCode.TOO_SLOW: EventKind.TOO_SLOW,
-}
-"""The events of connections that a broker closes; all other codes refuse the connection."""
 _ATTACKS = (EventKind.BAD_FRAME, EventKind.VIOLATION)
 """The events whose lines are limited per address: a client can change its name."""
 _RATES = (Limit.PUBLICATION_RATE, Limit.BYTE_RATE)
 _ORDERLY = (CloseCode.DONE, CloseCode.SHUTDOWN, CloseCode.REPLACED)
-
-
-def new_incarnation() -> int:
-    """Return a number that grows with every start, without any memory of earlier ones."""
-    return time.time_ns() // 1_000_000
 
 
 class BrokerServer:
@@ -97,12 +90,16 @@ class BrokerServer:
         self.fenced = ""
         self.events = EventLog(broker=str(broker))
         self.losses = LossLog(self.events)
+        self.delays = DelaySample()
         self.admission = Admission(overlay.limits)
+        self.watches = Watches(self)
+        self.gate = Gate(overlay.security, broker)
+        self._expiry = Expiry(self)
         self.limits_reached: Counter[Limit] = Counter()
         self.problems: Callable[[], dict[str, str]] = dict
         self._server: asyncio.Server | None = None
         self.diallers: dict[BrokerId, Dialler] = {}
-        self._guests: dict[Connection, None] = {}
+        self.guests: dict[Connection, None] = {}
         self._is_over = False
         self.lag_gate = LagGate(TICK_S)
         self._ticker: asyncio.TimerHandle | None = None
@@ -129,12 +126,16 @@ class BrokerServer:
     # Life.
 
     async def listen(self, address: Address | None = None) -> Address:
-        """Begin to accept connections, and return where; port 0 takes any that is free."""
+        """Start accepting connections, and return the address; port 0 takes any free port."""
         wanted = address or self.address
         try:
             self._server = await self._loop.create_server(self._accept, wanted.host, wanted.port, backlog=ACCEPTED_MAX)
+        except UnicodeError:
+            raise Unavailable(f"{self.id} cannot listen at {wanted}: the host name is not valid") from None
         except OSError as error:
-            problem = os.strerror(error.errno) if error.errno else str(error)
+            # The numbers of name resolution are negative, and unknown to os.strerror.
+            number = error.errno or 0
+            problem = os.strerror(number) if number > 0 else error.strerror or str(error)
             advice = (
                 "is another broker running there? `octopia status` shows it" if error.errno == errno.EADDRINUSE else ""
             )
@@ -147,7 +148,7 @@ class BrokerServer:
         return self.address
 
     def start(self, addresses: dict[BrokerId, Address] | None = None) -> None:
-        """Begin to reach for neighbours; of two, the one with the lower id dials."""
+        """Start connecting to neighbours; of two, the one with the lower id dials."""
         if addresses is not None:
             self.addresses = addresses
         for peer in self.lines:
@@ -157,7 +158,7 @@ class BrokerServer:
         self.carry_out()
 
     async def drain(self, together: Collection[BrokerId] = (), timeout_s: float = 10.0) -> bool:
-        """Accept no more publications, and wait until all that were accepted have gone on; return whether they have.
+        """Accept no more publications, and wait until all accepted ones are passed on; return whether they are.
 
         Brokers that drain ``together`` still accept what they have for each other.
         """
@@ -167,7 +168,7 @@ class BrokerServer:
     def begin_to_drain(self, together: Collection[BrokerId] = ()) -> None:
         """Accept no more publications, except from brokers that drain at the same time."""
         self.node.drain(together)
-        self.node.last_data_ms = self.now_ms()  # Neighbours may have written before they hear of it.
+        self.node.last_data_ms = self.now_ms()  # Neighbours may have written before they learn of it.
         self.carry_out()
 
     @property
@@ -181,14 +182,14 @@ class BrokerServer:
         return self.node.is_at_rest and self.now_ms() - self.node.last_data_ms > QUIET_S * 1000.0
 
     async def stop(self) -> None:
-        """Close everything; neighbours are told if publications are left behind."""
+        """Close everything; notify neighbours if publications are left behind."""
         self.node.give_up(self.now_ms())
         self.carry_out()
         self._end_tasks()
         lines = [*self.lines.values(), *self.client_lines.values()]
-        connections = [*self._guests, *(line.connection for line in lines if line.connection is not None)]
+        connections = [*self.guests, *(line.connection for line in lines if line.connection is not None)]
         for connection in connections:
-            connection.close(CloseCode.SHUTDOWN, f"{self.id} is going down")
+            connection.close(CloseCode.SHUTDOWN, f"{self.id} is shutting down")
         await asyncio.gather(*(each.task for each in self.diallers.values()), return_exceptions=True)
         closing = [asyncio.ensure_future(connection.wait_closed()) for connection in connections]
         if closing:
@@ -198,11 +199,11 @@ class BrokerServer:
         await asyncio.gather(*closing)
 
     def kill(self) -> None:
-        """Drop everything without a word, as a crash does."""
+        """Drop everything without notice, as a crash does."""
         self._end_tasks()
         for line in (*self.lines.values(), *self.client_lines.values()):
             line.abort()
-        for guest in list(self._guests):
+        for guest in list(self.guests):
             guest.abort()
 
     def _end_tasks(self) -> None:
@@ -254,6 +255,8 @@ class BrokerServer:
         node = self.node
         while True:
             self._fulfil(node.ready(self.now_ms()))
+            if self.watches:
+                self.watches.look()
             if not node.has_work or node is not self.node:
                 break
         if node.is_behind and self._continuation is None:
@@ -268,6 +271,7 @@ class BrokerServer:
     def _fulfil(self, ready: Ready) -> None:
         for failure in ready.failures:
             self._note(EventKind.INTERNAL_ERROR, failure.peer, str(failure.error), error=failure.error)
+        written: Sequence[object] = ()
         for peer, items in ready.writes:
             if isinstance(peer, BrokerId):
                 line = self.lines[peer]
@@ -276,9 +280,12 @@ class BrokerServer:
                     line.serve()
             elif peer in self.client_lines:
                 self.client_lines[peer].write(items)  # type: ignore[arg-type]
+                written = items
+        if written:
+            self.delays.sample(written)
         for close in ready.closes:
-            if close.code in _EVENT_OF:
-                self._note(_EVENT_OF[close.code], close.peer, close.reason)
+            if close.code in EVENT_OF:
+                self._note(EVENT_OF[close.code], close.peer, close.reason)
             self._close(close.peer, close.code, close.reason, close.incarnation)
         for peer in ready.silent:
             silent = self._line(peer)
@@ -316,6 +323,7 @@ class BrokerServer:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.lag_gate.ticked()
+        self._expiry.check()
         self.node.wake(self.now_ms())
         self.carry_out()
         self.losses.flush()
@@ -329,16 +337,16 @@ class BrokerServer:
             connection.abort()  # It was accepted while the listener was being closed.
         else:
             connection.expect_opening()
-            self._guests[connection] = None
+            self.guests[connection] = None
         return connection
 
     def forget_guest(self, connection: Connection) -> None:
         """Forget an accepted connection that has become that of a line, or has ended."""
-        self._guests.pop(connection, None)
+        self.guests.pop(connection, None)
 
     def refuse(self, connection: Connection, code: CloseCode, reason: str, **who: str) -> None:
         """Close a connection for a mistake of the other end, and log it."""
-        kind, address = _EVENT_OF.get(code, EventKind.REFUSED), connection.peer_address
+        kind, address = EVENT_OF.get(code, EventKind.REFUSED), connection.peer_address
         why = code if kind is EventKind.REFUSED else ""
         level = logging.INFO if code is CloseCode.SHUTDOWN else logging.WARNING
         self.events.note(kind, connection.peer_host, level, why=why, peer=address, reason=reason, **who)
@@ -372,14 +380,15 @@ class BrokerServer:
         """Log the end of a connection that has not become that of a link."""
         is_bad = isinstance(reason, BadFrame)
         kind = EventKind.BAD_FRAME if is_bad else EventKind.CONNECTION_LOST
-        level = logging.WARNING if is_bad or who else logging.INFO
+        level = logging.WARNING if is_bad or who or isinstance(reason, TlsFailure) else logging.INFO
         self.events.note(kind, source, level, peer=connection.peer_address, reason=str(reason), **who)
 
-    def note_unreachable(self, peer: BrokerId, problem: str, address: str) -> None:
-        """Log why a neighbour cannot be reached; it may just not be started yet."""
-        is_starting = self._loop.time() - self._started_s < STARTING_S
-        level = logging.INFO if is_starting else logging.WARNING
-        self._note(EventKind.UNREACHABLE, peer, problem, address, level=level)
+    def note_unreachable(self, peer: BrokerId, problem: str, address: str) -> bool:
+        """Log why a neighbour cannot be reached, and return True; just after the start, return False instead."""
+        if self._loop.time() - self._started_s < STARTING_S:
+            return False
+        self._note(EventKind.UNREACHABLE, peer, problem, address)
+        return True
 
     def _note_lost(self, peer: Peer, reason: PeerError | None, address: str) -> None:
         if isinstance(reason, BadFrame):
@@ -436,15 +445,17 @@ class BrokerServer:
         self.node.connect(peer, self.now_ms())
         self.received(peer, [hello])
 
-    def admit_client(self, connection: Connection, opening: Opening, hello: Hello) -> None:
-        """Admit a client: one that comes back goes on where it was, any other begins a session."""
+    def admit_client(
+        self, connection: Connection, opening: Opening, hello: Hello, permissions: Permissions | None
+    ) -> None:
+        """Admit a client: a returning one continues its session, any other begins a new one."""
         before = self.node.client_named(opening.sender)
         if before is None and not Limit.CLIENTS.allows(self.overlay.limits, len(self.node.clients)):
             self.refuse_beyond(connection, Limit.CLIENTS, client=opening.sender)
             return
-        client = self.node.admit(opening.sender, opening.overflow, hello, self.now_ms())
+        client = self.node.admit(opening.sender, opening.overflow, hello, self.now_ms(), permissions)
         if client is None:
-            reason = f"another client of {self.id} is called {opening.sender}"
+            reason = f"expected a name that no other client of {self.id} has, got {opening.sender}"
             self.refuse(connection, CloseCode.NAME_TAKEN, reason, client=opening.sender)
             return
         line = self.client_lines.get(client)
@@ -478,7 +489,7 @@ class BrokerServer:
         self.carry_out()
 
     def _on_fenced(self, reason: ClosedByPeer) -> None:
-        """Stop, since a newer broker has this name; or, just after the start, become the newer one."""
+        """Stop, since a newer broker has this name; or, shortly after the start, become the newer one."""
         if self._loop.time() - self._started_s > STARTING_S:
             self.fenced = f"{self.id} is fenced: {reason.reason}"
             self.events.note(EventKind.FENCED, str(self.id), logging.ERROR, reason=self.fenced)
@@ -488,24 +499,13 @@ class BrokerServer:
         self.events.note(EventKind.FENCED, str(self.id), reason=again)
         self.node = self._make_node(max(reason.incarnation, self.incarnation) + 1)
         for client_line in self.client_lines.values():
-            client_line.close(CloseCode.SHUTDOWN, f"{self.id} starts again")
+            client_line.close(CloseCode.SHUTDOWN, f"{self.id} is restarting")
         self.client_lines.clear()
         for peer, line in self.lines.items():
-            line.abort()  # A good-bye would say that nothing is lost.
+            line.abort()  # A regular close would mean that nothing is lost.
             self.node.pace(peer, line.shaper.has_rate)
             if peer in self.diallers:
                 self.diallers[peer].dial_again()
-
-
-async def all_at_rest(servers: Sequence[BrokerServer], timeout_s: float) -> bool:
-    """Wait until all servers are quiet at the same time, and return whether they are."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    while not all(server.is_quiet for server in servers):
-        if loop.time() > deadline:
-            return False
-        await asyncio.sleep(TICK_S / 4)
-    return True
 
 
 def _fencing(peer: BrokerId) -> str:

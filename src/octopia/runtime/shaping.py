@@ -1,7 +1,7 @@
 """Shaped links: a limited rate of publications, and a delay of everything.
 
 On a link with a rate, each publication occupies the link for its share of a second before it is written. Others wait in
-the broker's queue meanwhile, where Eq. 3 counts them. Control messages do not wait for the rate. A delay holds back
+the broker's queue, where Eq. 3 counts them. Control messages do not wait for the rate. A delay holds back
 everything that is written, in order.
 """
 

@@ -1,5 +1,6 @@
 """The event log: its lines, and the limit on repeated ones."""
 
+import json
 import logging
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from octopia.ids import BrokerId, ClientId
 from octopia.runtime import eventlog
-from octopia.runtime.eventlog import EventKind, EventLog, RateLimit, fields_of, format_line, host_of
+from octopia.runtime.eventlog import EventKind, EventLog, JsonFormatter, RateLimit, fields_of, format_line, host_of
 
 KEY = (EventKind.BAD_FRAME, "10.0.0.4")
 
@@ -117,3 +118,32 @@ def test_lines_below_the_level_cost_nothing(caplog: pytest.LogCaptureFixture):
     events = EventLog(Clock())
     events.note(EventKind.CONNECTED, "feed", logging.INFO)
     assert events._limit._periods == {}
+
+
+def test_numbers_stay_numbers_and_an_unknown_one_is_null(caplog: pytest.LogCaptureFixture) -> None:
+    events = EventLog(broker="b.3")
+    events.note(EventKind.PUBLICATIONS_LOST, "x", cause="crash", count=7)
+    events.note(EventKind.PUBLICATIONS_LOST, "x", cause="crash", count=None)
+    known, unknown = caplog.records
+    assert known.getMessage().endswith("cause=crash count=7")
+    assert unknown.getMessage().endswith("cause=crash count=unknown")
+    assert [json.loads(JsonFormatter().format(each))["count"] for each in caplog.records] == [7, None]
+
+
+def test_an_event_is_a_json_object(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    events = EventLog(broker="b.3")
+    try:
+        raise ValueError("broken")
+    except ValueError as error:
+        events.note(
+            EventKind.REFUSED, "feed", logging.ERROR, error, client="feed", why="", reason='a "b"\n' + "x" * 600
+        )
+    logging.getLogger("other").warning("hello %s", "there")
+    first, other = (json.loads(JsonFormatter().format(each)) for each in caplog.records)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first.pop("traceback").endswith("ValueError: broken")
+    assert first.pop("reason") == 'a "b"\n' + "x" * 494 + "…"
+    assert first == {"level": "error", "event": "refused", "broker": "b.3", "client": "feed"}
+    assert other.pop("time")
+    assert other == {"level": "warning", "event": "message", "message": "hello there"}

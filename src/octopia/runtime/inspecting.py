@@ -1,0 +1,116 @@
+"""Rows about the clients and the tables of a broker, for operators.
+
+A broker may know 100,000 subscriptions, and an answer is one frame: the number of rows and the length of their filters
+are bounded, and ``total`` has the full number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from octopia.algorithms import Inspection
+from octopia.broker.inspection import KnownAdvertisement, KnownSubscription
+from octopia.content import Disjunction, Publication, conforms, explain_mismatch, matches
+from octopia.content.nonconformance import explain_nonconformance
+from octopia.protocol import Command
+
+if TYPE_CHECKING:
+    from octopia.runtime.server import BrokerServer
+
+TEXT_LENGTH_MAX = 1_000
+"""The length at which the text of a filter is cut."""
+ROWS = 1_000
+"""The number of vectors in an answer."""
+
+
+def list_clients(server: BrokerServer, command: Command) -> dict[str, Any]:
+    """Return the clients of a broker, or those with one name."""
+    inspection = Inspection(server.broker)
+    links = [each for each in server.node.clients.values() if command.client in ("", each.peer.name)]
+    rows = []
+    for link in links[: command.rows]:
+        advertisements, subscriptions = inspection.issued_by(link.peer)
+        rows.append(
+            {
+                "client": link.peer.name,
+                "connected": link.is_connected,
+                "advertisements": advertisements,
+                "subscriptions": subscriptions,
+                "queued": len(link.mailbox.deliveries),
+                "held_bytes": link.held_bytes,
+                "overflow": str(link.overflow),
+            }
+        )
+    return {"clients": rows, "total": len(links)}
+
+
+def list_civs(server: BrokerServer) -> dict[str, Any]:
+    """Return the stored vector and the target clusters of the advertisements of a broker's clients."""
+    broker = server.broker
+    handles = [(client, handle) for client, (own, _) in broker.issued().items() for handle in own]
+    civs = []
+    for client, handle in handles[:ROWS]:
+        found = broker.civs(client, handle)
+        if found is not None:
+            stored, targets = found
+            civs.append({"client": client.name, "handle": handle, "civ": str(stored), "targets": str(targets)})
+    return {"id": str(server.id), "civs": civs, "unlisted": max(0, len(handles) - ROWS)}
+
+
+def list_tables(server: BrokerServer, command: Command) -> dict[str, Any]:
+    """Return the subscriptions and the advertisements that a broker knows, or those of one of its clients.
+
+    With attributes, each row says whether it matches a publication with these attributes, and if not, why.
+    """
+    inspection = Inspection(server.broker)
+    publication = Publication(command.attributes) if command.attributes else None
+    wanted = [each for each in inspection.subscriptions() if _is_of(each, command.client)]
+    offered = [each for each in inspection.advertisements() if _is_of(each, command.client)]
+    return {
+        "subscriptions": [_subscription(each, publication) for each in itertools.islice(wanted, command.rows)],
+        "advertisements": [_advertisement(each, publication) for each in itertools.islice(offered, command.rows)],
+        "total": {"subscriptions": len(wanted), "advertisements": len(offered)},
+    }
+
+
+def _is_of(row: KnownSubscription | KnownAdvertisement, client: str) -> bool:
+    return not client or (row.client is not None and row.client.name == client)
+
+
+def _subscription(row: KnownSubscription, publication: Publication | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": str(row.id),
+        "filter": _text(row.interest),
+        "client": row.client.name if row.client is not None else None,
+        "last_hop": str(row.last_hop),
+    }
+    if publication is not None:
+        shown["matches"] = matches(row.interest, publication)
+        shown["why"] = [] if shown["matches"] else _reasons(map(str, explain_mismatch(row.interest, publication)))
+    return shown
+
+
+def _advertisement(row: KnownAdvertisement, publication: Publication | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": str(row.id),
+        "filter": _text(row.offer),
+        "client": row.client.name if row.client is not None else None,
+        "last_hop": str(row.last_hop),
+        "civ": None if row.civ is None else list(row.civ),
+        "pending": list(row.pending),
+    }
+    if publication is not None:
+        shown["matches"] = conforms(row.offer, publication)
+        shown["why"] = [] if shown["matches"] else [explain_nonconformance([row.offer], publication)]
+    return shown
+
+
+def _reasons(sentences: Iterable[str]) -> list[str]:
+    return [each[:TEXT_LENGTH_MAX] for each in sentences]
+
+
+def _text(content: Disjunction) -> str:
+    text = str(content)
+    return text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
