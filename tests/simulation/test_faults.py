@@ -34,11 +34,12 @@ from support import RowList
 
 ROOT = Path(__file__).parents[2]
 
-ORDINARY = range(500)
-ON_SE = range(20)
+ORDINARY = range(300)
+ON_SE = range(10)
 CHECKED = range(40)
 COUNTED = range(60)
 SOAK = range(1_000, 11_000)
+SOAK_ON_SE = range(10, 110)
 
 
 def chunks(seeds: range, size: int) -> list[object]:
@@ -68,6 +69,13 @@ def test_faults_lose_and_double_nothing(seeds: range) -> None:
 
 @pytest.mark.parametrize("seeds", chunks(ON_SE, 5))
 def test_faults_lose_and_double_nothing_on_se(seeds: range) -> None:
+    for seed in seeds:
+        expect_nothing_wrong(seed, on_se=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seeds", chunks(SOAK_ON_SE, 10))
+def test_faults_lose_and_double_nothing_on_se_in_many_runs(seeds: range) -> None:
     for seed in seeds:
         expect_nothing_wrong(seed, on_se=True)
 

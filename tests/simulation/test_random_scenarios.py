@@ -264,7 +264,7 @@ def take_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         lane = queue._oldest_lane(classes)
         if lane is None:
             return None
-        queue.window.roll(now_ms)
+        queue.window.roll(now_ms, len(queue))
         queue.window.left += 1
         queue._size -= 1
         entry = lane.entries.pop()

@@ -1,7 +1,7 @@
 """Every reachable state of small overlays (the guarantees of D3, D4, D5 and of the exchange at link up).
 
-The searches are complete. To show that they would find defects, the faults that the design guards against are planted
-one by one.
+The searches are complete; those of the largest scenarios belong to the soak. To show that they would find defects, the
+faults that the design guards against are planted one by one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from octopia.simulator.search import DEEP, ORDINARY, Explorer, Order, Report, Vi
 
 AMPLE = 200_000
 SOAK = 1_000_000
+MARKS = dict.fromkeys(("host", "secondary", "crash"), pytest.mark.soak)
+"""Scenarios with so many states that all of them are searched in the soak only."""
 
 
 def search(scenario: str, limit: int = AMPLE, order: Order = Order.BREADTH) -> Report:
@@ -50,7 +52,7 @@ def expect_violation(scenario: str, order: Order = Order.BREADTH) -> Violation:
     return report.violation
 
 
-@pytest.mark.parametrize("scenario", ORDINARY)
+@pytest.mark.parametrize("scenario", [pytest.param(each, marks=MARKS.get(each, ())) for each in ORDINARY])
 def test_nothing_is_wrong_in_any_state_that_can_be_reached(scenario: str) -> None:
     report = search(scenario)
     expect_nothing_wrong(report)
@@ -58,7 +60,7 @@ def test_nothing_is_wrong_in_any_state_that_can_be_reached(scenario: str) -> Non
     assert report.at_rest
 
 
-@pytest.mark.parametrize("scenario", DEEP)
+@pytest.mark.parametrize("scenario", [*MARKS, *DEEP])
 def test_the_ends_of_long_stories(scenario: str) -> None:
     report = search(scenario, 20_000, Order.DEPTH)
     expect_nothing_wrong(report)

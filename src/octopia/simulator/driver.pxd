@@ -4,6 +4,7 @@ cimport cython
 from octopia.node.core cimport Node
 from octopia.node.links cimport NeighbourLink
 from octopia.node.ready cimport Ready
+from octopia.protocol.transit cimport Deliver, Publish, delivery_of
 from octopia.simulator.agenda cimport Agenda
 from octopia.simulator.wires cimport Wire, occupation_ns, plan_arrival
 
@@ -27,6 +28,7 @@ cdef class Departures:
     cdef list _latest
 
     cdef int add(self, long long arrival_ns, client, batch) except -1
+    cdef int add_one(self, long long arrival_ns, client, reply) except -1
 
 
 @cython.final
@@ -44,6 +46,7 @@ cdef class Driver:
     cdef bint _brokers_take_time
     cdef double _client_delay_ms
     cdef bint _is_limited
+    cdef bint _is_whole
 
     cpdef request(self, str name, request)
 
@@ -67,6 +70,8 @@ cdef class Driver:
     @cython.locals(facts=list)
     cdef object _tell(self, Node node)
 
+    @cython.locals(wire=Wire, now_ns="long long", delivery=Deliver, plan=tuple, handles=tuple)
+    cdef object _spread(self, entry, Departures departures)
     @cython.locals(reached_ms=double, arrival_ns="long long", arrivals=list)
     cdef object _reach_whole(self, source, entries)
     @cython.locals(now_ns="long long", occupied_ns="long long")

@@ -19,6 +19,7 @@ from octopia.node.core import Node
 from octopia.node.ready import Ready
 from octopia.protocol import CloseCode, Frame
 from octopia.protocol.messages import ClientReply, ClientRequest, Message
+from octopia.protocol.transit import Deliver, Publish, delivery_of
 from octopia.simulator.agenda import Agenda, Priority, just_after_ns, to_ns
 from octopia.simulator.links import FaultyLinks, Links
 from octopia.simulator.profiles import Profile
@@ -83,6 +84,14 @@ class Departures:
             self._latest.append(client)
             self._latest.append(reply)
 
+    def add_one(self, arrival_ns: int, client: str, reply: Message) -> None:
+        """Add a reply to a client."""
+        if arrival_ns != self._at_ns:
+            self._at_ns = arrival_ns
+            self._latest = self.arrivals.setdefault(arrival_ns, [])
+        self._latest.append(client)
+        self._latest.append(reply)
+
 
 class Driver:
     """The driver of all nodes of a world.
@@ -95,6 +104,7 @@ class Driver:
         "_brokers_take_time",
         "_client_delay_ms",
         "_is_limited",
+        "_is_whole",
         "_listens",
         "_observers",
         "agenda",
@@ -110,7 +120,13 @@ class Driver:
     links: Links
 
     def __init__(
-        self, agenda: Agenda, profile: Profile, chance: random.Random, observers: Sequence[Observer], listens: bool
+        self,
+        agenda: Agenda,
+        profile: Profile,
+        chance: random.Random,
+        observers: Sequence[Observer],
+        listens: bool,
+        is_whole: bool,
     ):
         self.agenda = agenda
         self.profile = profile
@@ -124,6 +140,7 @@ class Driver:
         self._brokers_take_time = profile.brokers_take_time
         self._client_delay_ms = profile.client_delay_ms
         self._is_limited = bool(profile.bandwidth_mbit_s)
+        self._is_whole = is_whole
 
     def node(self, broker: BrokerId) -> Node | None:
         """Return a node, or None while it is crashed."""
@@ -229,7 +246,7 @@ class Driver:
     def _fulfil(self, place: Place, ready: Ready) -> None:
         for failure in ready.failures:
             raise failure.error
-        if ready.for_clients:
+        if self._is_whole and ready.for_clients:
             self._reach_whole(place.id, ready.for_clients)
         departures: Departures | None = None
         for peer, items in ready.writes:
@@ -254,6 +271,11 @@ class Driver:
                 departures.add(arrival_ns, name, items)  # type: ignore[arg-type]
             if wire.interval_ns or self._is_limited:
                 self._serve_client(place.node, wire, departures)
+        if ready.for_clients and not self._is_whole:
+            if departures is None:
+                departures = Departures(place.id)
+            for entry in ready.for_clients:
+                self._spread(entry, departures)  # type: ignore[arg-type]  # Answers go through mailboxes.
         if departures is not None:
             self._enter_departures(departures)
         for close in ready.closes:
@@ -276,6 +298,23 @@ class Driver:
                 observer.on_fact(node.broker, fact, now_ms)
 
     # Messages that reach clients.
+
+    def _spread(self, entry: Delivered, departures: Departures) -> None:
+        """Let a publication depart to all of a broker's clients that want it; none of them is slow."""
+        copy, now_ns = entry.copy, self.agenda.now_ns
+        delivery: Deliver | None = None
+        for client, handles in entry.plan:
+            name = client.name
+            wire = self.clients.get(name)
+            if wire is None or (wire.target is not client and wire.target != client):
+                continue  # It has left.
+            if delivery is not None and delivery.handles is handles:
+                delivery.is_shared = True
+            elif type(copy) is Publish:
+                delivery = delivery_of(copy, handles)
+            else:
+                delivery = Deliver(copy.id, copy.publication, handles, copy.hop, copy.published_ms)
+            departures.add_one(wire.arrival_ns(now_ns + wire.delay_ns, False, True), name, delivery)
 
     def _reach_whole(self, source: BrokerId, entries: Sequence[ForClients]) -> None:
         """Notify observers of deliveries that wait in no mailbox, and let answers travel."""

@@ -79,13 +79,14 @@ class World:
         self.profile = environment.profile
         self.agenda = Agenda()
         listens, chance = settings.detail > Detail.OFF, random.Random(environment.seed)
-        self.driver = Driver(self.agenda, self.profile, chance, observers, listens)
+        self.driver = Driver(self.agenda, self.profile, chance, observers, listens, environment.whole)
         self._settings = settings
         sessions = environment.link_settings()
         self._node_settings = NodeSettings(
             sessions,
             client_queue_limit=environment.client_queue_limit,
             whole=environment.whole,
+            spreading=True,
             detail=settings.detail,
         )
         self._matchers = matchers

@@ -5,6 +5,7 @@ import pytest
 from adaptive_world import Ground, Scene
 from octopia.broker import Decision, LinkView, OctopiaBroker, Routed
 from octopia.broker.adaptive_routing import Arrival, over_alink, over_ilink, published, route_adaptively
+from octopia.broker.story import RoutingStep
 from octopia.content import Publication
 from octopia.errors import UsageError
 from octopia.ids import BrokerId, ClientId, PublicationId
@@ -12,7 +13,7 @@ from octopia.protocol import ClusterIndexVector
 from octopia.protocol.duties import Duties, Origin
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
-from octopia.simulator.explain import _journey, _Step, explain_publication
+from octopia.simulator.explain import _journey, explain_publication
 from octopia.simulator.run import Run
 from support import EXAMPLES, run_text, scenario_from
 
@@ -63,7 +64,8 @@ def test_a_refused_publication_names_the_predicate_that_failed():
     lines = story(event("publish = {symbol = 'IBM', price = -1}"))
     assert lines[1] == (
         "  refused: it conforms to none of its publisher's advertisements; "
-        "the closest is (symbol = 'IBM' AND price > 0), which excludes price = -1"
+        "the closest is (symbol = 'IBM' AND price > 0), which excludes price = -1: "
+        "change the value, or advertise what you publish"
     )
     assert lines[2].startswith("    P/0 (symbol = 'IBM' AND price > 0): price > 0 is false")
     assert not any(line.startswith("  at ") for line in lines)
@@ -156,7 +158,7 @@ publish = { x = 9 }
 """
 
 
-def adaptive_step(run: Run, name: str, source: str, scene: Scene, arrival: Arrival, targets: int) -> _Step:
+def adaptive_step(run: Run, name: str, source: str, scene: Scene, arrival: Arrival, targets: int) -> RoutingStep:
     """Return the step that a broker would have taken in a scene."""
     here = BrokerId.parse(name)
     broker = run.world.broker(here)
@@ -177,7 +179,7 @@ def adaptive_step(run: Run, name: str, source: str, scene: Scene, arrival: Arriv
         decision=Decision(()),
         adaptive=decision,
     )
-    return _Step(here, routed, {entry.last_hop: [entry.id] for entry in entries}, {})
+    return RoutingStep(here, routed, {entry.last_hop: [entry.id] for entry in entries}, {})
 
 
 def test_an_adaptive_journey_around_a_congested_alink():

@@ -92,7 +92,7 @@ class TestJson:
                     "publication": 1,
                     "client": "P",
                     "reason": "it conforms to none of its publisher's advertisements; the closest is (x > 0), "
-                    "which does not declare y",
+                    "which does not declare y: leave it out, or advertise what you publish",
                 }
             ],
             "false_positives": 1,

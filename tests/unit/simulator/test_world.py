@@ -65,6 +65,21 @@ class TestUnitProfile:
         assert [number for number, _ in series(run, "far")] == list(range(200))
 
 
+class TestSpreading:
+    """Deliveries pass mailboxes only where a client of the same broker is slow."""
+
+    AT = ("a.0", "d.0", "d.1")
+    SLOW = "".join(f'[[client]]\nname = "slow-{at}"\nbroker = "{at}"\n' for at in AT)
+    SLOWED = "".join(f'[[event]]\nclient = "slow-{at}"\nslow = 1\n' for at in AT)
+
+    def test_others_get_the_same_at_the_same_time_beside_a_slow_client(self):
+        news = PUBLISH + "count = 50\n" + PUBLISH + "at_ms = 3\ncount = 7\n"
+        alone, beside = run_text(LINE + news), run_text(LINE + self.SLOW + self.SLOWED + news)
+        for client in ("here", "far", "across"):
+            assert len(series(alone, client)) == 57
+            assert series(beside, client) == series(alone, client)
+
+
 class TestRate:
     LIMITED = LINE + '[[link]]\nfrom = "a.0"\nto = "a.1"\nrate = 100\n'
 
