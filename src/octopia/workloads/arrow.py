@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from octopia.errors import InvalidData, MissingDependency
-
-try:
-    import pyarrow as pyarrow
-    import pyarrow.dataset
-    from pyarrow import fs as fs
-except ImportError:
-    raise MissingDependency(
-        'expected pyarrow to read tables, got none: pip install ".[parquet]" in the checkout'
-    ) from None
+from octopia.errors import InvalidData
+from octopia.workloads.places import first_line, locate, pyarrow
 
 
-def read_table(path: str) -> pyarrow.Table:
-    """Return a whole table."""
+def read_table(path: str, columns: Sequence[str] = (), below: tuple[str, int] | None = None) -> pyarrow.Table:
+    """Return a table: all of it, or those of the columns that exist, or the rows with a number below a limit.
+
+    Parts of files that have no such rows are not read.
+    """
     with _dataset(path) as found:
-        return found.to_table()
+        names = [each for each in found.schema.names if not columns or each in columns]
+        rows = None if below is None else pyarrow.dataset.field(below[0]) < below[1]
+        return found.to_table(columns=names, filter=rows)
 
 
 def count_rows(path: str) -> int:
@@ -56,23 +52,3 @@ def read_json(path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InvalidData(f"expected a JSON object at {path}, got {content!r:.50}")
     return content
-
-
-def locate(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path within it."""
-    try:
-        # Spark's scheme s3a is s3 everywhere else.
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(absolute(path).replace("s3a://", "s3://", 1))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidData(f"expected a path or a URI, got {path}: {first_line(error)}") from None
-    return found
-
-
-def absolute(path: str) -> str:
-    """Return a path as an absolute path; URIs stay as they are."""
-    return path if "://" in path or path.startswith("/") else str(pathlib.Path(path).absolute())
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or its type if it has no message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

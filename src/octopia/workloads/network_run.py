@@ -12,17 +12,17 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from octopia.addresses import Address
 from octopia.broker.interface import Event
 from octopia.client import Client, Received, connect
+from octopia.client.operators import ask
 from octopia.content import Publication
 from octopia.errors import NetworkError, OctopiaError
 from octopia.ids import BrokerId, LinkKind
 from octopia.protocol import Command, MessageKind, Verb
-from octopia.runtime.operating import ask
 from octopia.trace import Row, TraceSink
 from octopia.workloads.outages import Outage, split
 from octopia.workloads.workload import Issued, Timed, Workload
@@ -31,12 +31,15 @@ AT_ONCE = 50
 """The number of clients that connect at the same time."""
 POLL_S = 0.2
 NOTICE_POLL_S = 0.01
-"""The time between two questions whether the neighbours of a dead broker have noticed."""
+"""The interval at which neighbours of a dead broker are asked whether they have noticed."""
+NOTICE_S = 60.0
+"""The longest wait for the neighbours of a dead broker to notice."""
 QUIET_S = 1.0
 """A run is over once queues are empty and nothing has arrived for this long."""
 PATIENCE_S = 600.0
 """The longest wait for deliveries after the last publication."""
 
+_Result = TypeVar("_Result")
 OnProgress = Callable[[int, int], None]
 """Takes the numbers of publications accepted and of deliveries received so far."""
 
@@ -53,7 +56,7 @@ class Pace:
 class Played:
     """The results of a run; ``unsent`` publications had a publisher whose broker was killed.
 
-    Publishing went on at ``killed_ms``, when its neighbours had noticed, ``noticed_ms`` after the kill.
+    Publishing continued at ``killed_ms``, when its neighbours had noticed, ``noticed_ms`` after the kill.
     """
 
     publications: int
@@ -95,11 +98,9 @@ async def play_on_network(
             by_publisher: dict[str, list[Timed]] = {}
             for each in timed:
                 by_publisher.setdefault(each.publisher, []).append(each)
-            await asyncio.gather(
-                *(
-                    _publish(publishers[name], hosts[name], own, writer, begin, pace.speed)
-                    for name, own in by_publisher.items()
-                )
+            await _all(
+                _publish(publishers[name], hosts[name], own, writer, begin, pace.speed)
+                for name, own in by_publisher.items()
             )
 
         try:
@@ -185,6 +186,16 @@ class NetworkTrace:
             sink.write(row)
 
 
+async def _all(works: Iterable[Coroutine[Any, Any, _Result]]) -> list[_Result]:
+    """Return the results of all; if one fails, cancel the others, wait for their end, and raise its error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
 async def _enter(
     stack: contextlib.AsyncExitStack,
     issued: Sequence[Issued],
@@ -201,7 +212,7 @@ async def _enter(
             clients[each.client] = await stack.enter_async_context(connect(url, name=each.client))
             await issue(clients[each.client], each)
 
-    await asyncio.gather(*(enter(each) for each in issued))
+    await _all(enter(each) for each in issued)
     return clients
 
 
@@ -241,16 +252,19 @@ async def _report(writer: NetworkTrace, on_progress: OnProgress) -> None:
 
 
 async def _reports(addresses: Mapping[BrokerId, Address]) -> dict[str, dict[str, Any]]:
-    reports = await asyncio.gather(*(ask(address, Command(Verb.REPORT)) for address in addresses.values()))
+    reports = await _all(ask(address, Command(Verb.REPORT)) for address in addresses.values())
     return {str(broker): report for broker, (report,) in zip(addresses, reports, strict=True)}
 
 
 async def _noticed(addresses: Mapping[BrokerId, Address], dead: BrokerId) -> None:
     """Wait until none of these brokers, the neighbours of a dead one, has a link to it."""
+    deadline = time.perf_counter() + NOTICE_S
     while any(
         link["up"] for report in (await _reports(addresses)).values() for peer, link in report["links"].items()
         if peer == str(dead)
     ):  # fmt: skip
+        if time.perf_counter() > deadline:
+            raise NetworkError(f"a neighbour of {dead} still has a link to it {NOTICE_S:g} s after it was killed")
         await asyncio.sleep(NOTICE_POLL_S)
 
 

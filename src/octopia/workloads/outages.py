@@ -1,7 +1,7 @@
 """The outage of a broker in the middle of a run, in virtual time and on real brokers.
 
-The broker is killed for good once all publications due before a time have arrived. The others are published when its
-neighbours have noticed, except those of its own clients.
+The broker is killed, and stays down, once all publications due before a time have arrived. The others are published
+when its neighbours have noticed, except those of its own clients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from octopia.workloads.workload import Timed, Workload
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outage:
-    """A broker that is killed for good once all publications due before ``at_ms`` have arrived."""
+    """A broker that is killed, and stays down, once all publications due before ``at_ms`` have arrived."""
 
     broker: BrokerId
     at_ms: float

@@ -29,8 +29,9 @@ from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
 from octopia.settings import PAPER_ROUTING, Algorithm, PathSelection, RoutingSettings, TidCopies
 from octopia.simulator.profiles import find_profile
 from octopia.tomlfile import Table, read_toml
-from octopia.workloads.arrow import absolute, read_json
+from octopia.workloads.arrow import read_json
 from octopia.workloads.outages import Outage
+from octopia.workloads.places import absolute, is_uri
 from octopia.workloads.workload import WORKLOAD_FILE, Workload
 
 TRACES = "traces"
@@ -75,12 +76,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse values that no run can have."""
         if self.detail not in DETAILS:
             raise UsageError(f"expected a detail of {', '.join(DETAILS)}, got {self.detail}")
-        if self.first < 0 or self.sample_ms < 0 or self.tau <= 0 or self.window_ms <= 0:
-            raise UsageError("expected first and sample_ms of at least 0, and tau and window_ms above 0, got less")
-        if self.wait_ms <= 0 or self.hold_ms < 0 or self.probe_ms <= 0:
-            raise UsageError("expected hold_ms of at least 0, and wait_ms and probe_ms above 0, got less")
-        if self.killed_at_ms < 0 or (self.killed_at_ms and not self.killed):
-            raise UsageError("expected killed_at_ms of at least 0 and only with a killed broker, got another value")
+        for name in ("first", "sample_ms", "hold_ms", "killed_at_ms"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"expected {name} to be at least 0, got {getattr(self, name)}")
+        for name in ("tau", "window_ms", "wait_ms", "probe_ms"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"expected {name} to be above 0, got {getattr(self, name)}")
+        if self.killed_at_ms and not self.killed:
+            raise UsageError(f"expected killed_at_ms only with a killed broker, got {self.killed_at_ms:g} without one")
 
     def named(self) -> RunSpec:
         """Return the run with an id: its own, or one of workload, algorithm, seed and a digest of all fields."""
@@ -131,7 +134,7 @@ def read_runs(path: pathlib.Path) -> list[RunSpec]:
 def _spec_of(row: dict[str, Any], path: pathlib.Path) -> RunSpec:
     # Paths in the file are relative to the file's own folder.
     for key in ("workload", "overlay"):
-        if row.get(key) and "://" not in row[key]:
+        if row.get(key) and not is_uri(row[key]):
             row[key] = absolute(str(path.parent / row[key]))
     if str(row.get("profile", "")).endswith(".toml"):
         row["profile"] = absolute(str(path.parent / row["profile"]))
@@ -174,7 +177,7 @@ def overlay_of(spec: RunSpec, workload: Workload) -> Overlay:
         return overlay_from_text(workload.tree, workload.scot.clusters)
     overlay = load_overlay(pathlib.Path(spec.overlay))
     if overlay.scot.brokers != workload.scot.brokers:
-        raise UsageError(f"expected the brokers of the workload in {spec.overlay}, got others")
+        raise UsageError(f"expected the brokers of the workload in {spec.overlay}, got others: choose another file")
     return overlay
 
 

@@ -1,15 +1,18 @@
 """A run in virtual time: the workload as a scenario for the simulator, and the folder that a run leaves behind.
 
-The folder has ``trace.parquet``, and ``run.json`` with the run's assumptions and totals. It is renamed to its final
-name once it is complete, so an interrupted run is never taken for a finished one.
+The folder has ``trace.parquet``, and ``run.json`` with the run's assumptions and totals. That file is written last, and
+is the sign of a finished run, on a disk and in an object store.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import json
 import pathlib
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -33,43 +36,46 @@ from octopia.settings import RoutingSettings
 from octopia.simulator.profiles import find_profile
 from octopia.simulator.run import Run, run_scenario
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
-from octopia.workloads.arrow import fs, locate, read_json
+from octopia.workloads.arrow import read_json
 from octopia.workloads.outages import Outage, split
+from octopia.workloads.places import DRAFT, fs, info_of, locate
 from octopia.workloads.provenance import commit
 from octopia.workloads.runs import DETAILS, TRACES, RunSpec, identity_of, overlay_of
 from octopia.workloads.workload import Issued, Workload, load_workload
 
-DRAFT = ".draft-"
-"""The prefix of folders of unfinished runs."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run with everything that it reads from storage."""
+
+    spec: RunSpec
+    workload: Workload
+    identity: dict[str, Any]
+
+
+def prepare(spec: RunSpec) -> Prepared:
+    """Read what a run needs."""
+    return Prepared(spec, load_workload(spec.workload, spec.first), identity_of(spec))
 
 
 def play_run(spec: RunSpec, folder: str) -> None:
-    """Run a workload and put its trace into the folder of a sweep, in place of an earlier one."""
-    system, traces = locate(f"{folder}/{TRACES}")
-    draft, final = f"{traces}/{DRAFT}{spec.run_id}-{secrets.token_hex(4)}", f"{traces}/{spec.run_id}"
-    system.create_dir(draft, recursive=True)
-    try:
-        _play_into_draft(spec, system, draft)
-    except BaseException:
-        system.delete_dir(draft)
-        raise
-    if system.get_file_info(final).type == fs.FileType.Directory:
-        system.delete_dir(final)
-    system.move(draft, final)
-
-
-def _play_into_draft(spec: RunSpec, system: fs.FileSystem, draft: str) -> None:
-    if isinstance(system, fs.LocalFileSystem):
-        play_into(spec, pathlib.Path(draft))
-        return
-    with tempfile.TemporaryDirectory() as place:
-        play_into(spec, pathlib.Path(place))
-        fs.copy_files(place, draft, source_filesystem=fs.LocalFileSystem(), destination_filesystem=system)
+    """Run a workload and put its trace into the folder of a sweep, replacing an earlier one."""
+    prepared = prepare(spec)
+    with drafting(folder, spec.run_id) as draft:
+        play_prepared(prepared, draft)
+        finish(draft, folder, spec.run_id)
 
 
 def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
     """Run a workload in virtual time; write its trace and ``run.json`` to a folder."""
-    workload = load_workload(spec.workload)
+    return play_prepared(prepare(spec), folder)
+
+
+def play_prepared(prepared: Prepared, folder: pathlib.Path) -> Run:
+    """Play a run that has been read; write its trace and ``run.json`` to a folder of this machine."""
+    spec, workload = prepared.spec, prepared.workload
+    # A folder without this file does not count as a finished run, even if this one fails.
+    (folder / RUN_FILE).unlink(missing_ok=True)
     begin = time.perf_counter()
     scenario = scenario_of(
         workload,
@@ -90,15 +96,17 @@ def play_into(spec: RunSpec, folder: pathlib.Path) -> Run:
             run_id=spec.run_id,
             sample_ms=spec.sample_ms,
         )
-    unsent = split(workload, spec.first, spec.outage).unsent
-    manifest = _manifest_of(spec, run, unsent, time.perf_counter() - begin)
-    (folder / RUN_FILE).write_text(json.dumps(manifest, indent=2) + "\n")
+    unsent = 0 if spec.outage is None else split(workload, spec.first, spec.outage).unsent
+    manifest = _manifest_of(prepared.identity, run, unsent, time.perf_counter() - begin)
+    draft = folder / f"{RUN_FILE}.draft"
+    draft.write_text(json.dumps(manifest, indent=2) + "\n")
+    draft.replace(folder / RUN_FILE)
     return run
 
 
-def _manifest_of(spec: RunSpec, run: Run, unsent: int, seconds: float) -> dict[str, Any]:
+def _manifest_of(identity: dict[str, Any], run: Run, unsent: int, seconds: float) -> dict[str, Any]:
     return {
-        "identity": identity_of(spec),
+        "identity": identity,
         "messages": run.messages(),
         "losses": run.losses(),
         "refused": len(run.recorder.refused),
@@ -109,11 +117,50 @@ def _manifest_of(spec: RunSpec, run: Run, unsent: int, seconds: float) -> dict[s
     }
 
 
+# The folder of a sweep.
+
+
+@contextlib.contextmanager
+def drafting(folder: str, run_id: str) -> Iterator[pathlib.Path]:
+    """Yield a folder of this machine for the files of a run, inside the folder of the sweep if that is here as well."""
+    system, traces = locate(f"{folder}/{TRACES}")
+    if not isinstance(system, fs.LocalFileSystem):
+        with tempfile.TemporaryDirectory() as place:
+            yield pathlib.Path(place)
+        return
+    draft = pathlib.Path(traces) / f"{DRAFT}{run_id}-{secrets.token_hex(4)}"
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def finish(draft: pathlib.Path, folder: str, run_id: str) -> None:
+    """Move the files of a run into place, the one that marks it as finished last.
+
+    No folder is moved: an object store would copy its files one by one, in any order.
+    """
+    system, place = locate(f"{folder}/{TRACES}/{run_id}")
+    system.create_dir(place, recursive=True)
+    if system.get_file_info(f"{place}/{RUN_FILE}").type == fs.FileType.File:
+        system.delete_file(f"{place}/{RUN_FILE}")
+    for name in (PARQUET_FILE, RUN_FILE):
+        if isinstance(system, fs.LocalFileSystem):
+            (draft / name).replace(f"{place}/{name}")
+        else:
+            fs.copy_files(
+                str(draft / name),
+                f"{place}/{name}",
+                source_filesystem=fs.LocalFileSystem(),
+                destination_filesystem=system,
+            )
+
+
 def finished_run(folder: str, run_id: str) -> dict[str, Any] | None:
     """Return the identity of a finished run, or None if it is not finished."""
     path = f"{folder}/{TRACES}/{run_id}/{RUN_FILE}"
-    system, place = locate(path)
-    if system.get_file_info(place).type == fs.FileType.NotFound:
+    if info_of(path).type == fs.FileType.NotFound:
         return None
     return dict(read_json(path)["identity"])
 
