@@ -57,7 +57,7 @@ def started(without_java: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     )
     settings = PipelineSettings(
-        master="local[2]",
+        master="local[2,3]",
         partitions=2,
         spark={"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": quick},
     )

@@ -61,6 +61,8 @@ def read(spark: SparkSession, path: str | Path) -> tuple[list[tuple], list[tuple
     assert rejects.columns == REJECTS.names
     dated = sorted((symbol, str(date), *values) for symbol, date, *values in bars.collect())
     refused = sorted(tuple(row) for row in rejects.collect())
+    # The text of a whole row is made for rejects only.
+    assert rows.where("reason is null and content is not null").isEmpty()
     rows.unpersist()
     return dated, refused
 
@@ -151,7 +153,7 @@ def test_refuses_what_has_no_bars(spark: SparkSession, tmp_path: Path):
         write(tmp_path / "not.parquet", "no Parquet at all"): r"expected CSV or Parquet files at .*not\.parquet, got: ",
         str(tmp_path): "got both: choose one kind with a glob",
         str(tmp_path / "nowhere.csv"): "Path does not exist",
-        "nosuch://place/x.csv": "No FileSystem for scheme",
+        "nosuch://place/x.csv": "got nosuch://place/x.csv",
     }
     for path, message in wrong.items():
         with pytest.raises(InvalidData, match=message) as raised:
@@ -170,3 +172,34 @@ def test_five_years_of_the_sp500(spark: SparkSession):
         "open lies outside low to high": 3,
         "close lies outside low to high": 8,
     }
+
+
+def test_parquet_files_of_one_folder_may_have_other_types(spark: SparkSession, tmp_path: Path):
+    price, day = [1.5], ["2018-02-07"]
+    rest = {"open": price, "high": price, "low": price, "close": price}
+    types = {"A": pyarrow.int64(), "B": pyarrow.float64(), "C [1]%20": pyarrow.int32(), "D": pyarrow.string()}
+    for symbol, kind in types.items():
+        volume = pyarrow.array([2**53 + 1 if symbol == "A" else 7], pyarrow.int64()).cast(kind)
+        table = pyarrow.table({"date": day * 2, **{k: v * 2 for k, v in rest.items()}, "symbol": [symbol, symbol]})
+        table = table.append_column("volume", pyarrow.chunked_array([volume, volume]))
+        parquet.write_table(table, tmp_path / f"{symbol}.parquet")
+    bars, rejects = read(spark, tmp_path)
+    assert [(bar[0], bar[-1]) for bar in bars] == [("A", 2**53 + 1), ("B", 7), ("C [1]%20", 7), ("D", 7)]
+    assert [(source, content) for source, content, _ in rejects] == [
+        ("A.parquet", "2018-02-07,1.5,1.5,1.5,1.5,A,9007199254740993"),
+        ("B.parquet", "2018-02-07,1.5,1.5,1.5,1.5,B,7.0"),
+        ("C [1]%20.parquet", "2018-02-07,1.5,1.5,1.5,1.5,C [1]%20,7"),
+        ("D.parquet", "2018-02-07,1.5,1.5,1.5,1.5,D,7"),
+    ]
+    (tmp_path / "E.parquet").write_text("no Parquet")
+    with pytest.raises(InvalidData, match=r"E\.parquet cannot be read: it is not Parquet, or it is damaged"):
+        read_rows(spark, str(tmp_path))
+
+
+def test_symbols_that_are_not_in_utf_8_are_rejected(spark: SparkSession, tmp_path: Path):
+    good = GOOD.replace("AAA", "Nestlé")
+    bars, rejects = read(spark, write(tmp_path / "utf.csv", HEADER, good))
+    assert ([bar[0] for bar in bars], rejects) == (["Nestlé"], [])
+    bars, rejects = read(spark, write(tmp_path / "latin.csv", HEADER, GOOD, good, encoding="latin-1"))
+    assert [bar[0] for bar in bars] == ["AAA"]
+    assert [reason for *_, reason in rejects] == ["symbol is not in UTF-8: convert the file"]

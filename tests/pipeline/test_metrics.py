@@ -17,7 +17,9 @@ from trace_frames import by_run, deliver, fact, frame_of, play, table
 from octopia.errors import UsageError
 from octopia.pipeline.metrics import (
     METRICS,
+    SHARED,
     advertisement_delay,
+    costs,
     delay_sequence,
     matching_delay,
     mean_queue_length,
@@ -160,6 +162,19 @@ def played(spark: SparkSession) -> Played:
     rows += told
     trace = frame_of(spark, rows).repartition(3).persist()
     return Played(runs, rows, trace)
+
+
+def test_metrics_of_the_same_rows_are_views_of_one_table(played: Played):
+    assert {base.__name__ for base, _ in SHARED.values()} == {"spreading", "deliveries", "costs", "delay_sequence"}
+    for name, (base, view) in SHARED.items():
+        assert view(base(played.trace)).schema == METRICS[name](played.trace).schema
+    # Each has only its own rows and columns.
+    timed = costs(played.trace).persist()
+    for name, column in (("matching_delay", "match_us"), ("path_selection_delay", "select_us")):
+        values = [getattr(row, column) for row in played.rows if row.event == "receive"]
+        counts = [row.receives for row in SHARED[name][1](timed).collect()]
+        assert sum(counts) == sum(each is not None for each in values) > 0
+    timed.unpersist()
 
 
 def test_messages_are_those_that_brokers_have_counted(played: Played):

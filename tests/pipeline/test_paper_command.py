@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from small import BURST_STUDY
@@ -11,9 +12,10 @@ from typer.testing import CliRunner
 from octopia.cli import app
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.audits import AuditRow
+from octopia.experiments.page import without_clock
 from octopia.experiments.paper import reproduction
 from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.rows import Tables
+from octopia.experiments.paper.rows import TABLES, Tables
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.study_runs import Ran
 from octopia.experiments.sockets.cases import CASES, CaseName, study_at
@@ -44,6 +46,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.soak
 def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
     run_command, small_studies, one_run_over_sockets, tmp_path, monkeypatch
 ):
@@ -80,6 +83,7 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
         run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
 
 
+@pytest.mark.soak
 def test_models_and_hosts_join_the_report_one_after_the_other(run_command, small_studies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = ["paper", "burst", "--scale", "tiny", "--host", "inner", "--out", "evaluation"]
@@ -93,6 +97,36 @@ def test_models_and_hosts_join_the_report_one_after_the_other(run_command, small
     again = json.loads((out / "manifest.json").read_text())["again"]
     assert again == "octopia paper burst --scale tiny --model broker-sender --host inner"
     assert [each.name for each in (tmp_path / "images").iterdir()] == ["evaluation-recovery.png"]
+    # What was made of the runs is made of them again, without running anything.
+    first = made_of_runs(out)
+    assert len(first) == len(("report.md", "report.html")) + 2 * len(("burst", "recovery")) + len(TABLES)
+    for each in first:
+        if not each.startswith("tables"):
+            (out / each).unlink()
+    monkeypatch.setattr(reproduction, "run_study", None)
+    run_command(*asked, "--model", "broker-sender", "--only-finished")
+    assert made_of_runs(out) == first
+
+
+def made_of_runs(out: Path) -> dict[str, bytes | str]:
+    """Return figures, tables and reports, without what the clock measured."""
+    paths = [path for path in out.rglob("*") if path.parent.name in ("figures", "tables")]
+    found: dict[str, bytes | str] = {str(path.relative_to(out)): path.read_bytes() for path in paths}
+    return found | {name: without_clock((out / name).read_text()) for name in ("report.md", "report.html")}
+
+
+@pytest.mark.soak
+def test_the_whole_report_at_the_smallest_scale_is_rebuilt(run_command, tmp_path, monkeypatch):
+    """All studies under all models, with sensitivity, twice from nothing: only clocks may differ."""
+    monkeypatch.chdir(tmp_path)
+    folders = [tmp_path / name for name in ("one", "two")]
+    for each in folders:
+        run_command("paper", "--scale", "tiny", "--out", each.name)
+    one, two = map(made_of_runs, folders)
+    by_clock = {"tables/costs.csv", "tables/bursts.csv"} | {name for name in one if "fig14" in name or "fig16" in name}
+    assert {name for name in one if one[name] != two[name]} <= by_clock
+    assert set(one) == set(two)
+    assert "Not run." not in str(one["report.md"]).partition("## Over real sockets")[0]
 
 
 def test_faults_fail_the_command_after_the_report(run_command, small_studies, tmp_path, monkeypatch):
@@ -133,7 +167,9 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
     [
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
-        (["burst", "--out", "a-file/below"], "expected a folder that can be made, got a-file/below"),
+        (["--only-finished", "--real"], "expected either --only-finished, which runs nothing, or --real"),
+        (["burst", "--only-finished"], "the folder of an evaluation, got out/paper/laptop, which has none"),
+        (["burst", "--out", "a-file/below"], "expected a folder that can be created, got a-file/below"),
         (["delivery", "--host", "inner"], "expected --host with the burst study, got another"),
         (["burst", "--value", "-5"], "--value of burst_per_minute: expected numbers above 0, got -5"),
     ],

@@ -3,17 +3,20 @@
 import dataclasses
 from statistics import fmean
 
+import msgspec
 import pyarrow.parquet
 import pytest
 from small import BURST_STUDY
 
 from octopia.content import intersects
-from octopia.experiments.paper import results
+from octopia.experiments.paper import results, study_runs
 from octopia.experiments.paper.names import Model, Scale, StudyName
+from octopia.experiments.paper.rows import Tables
 from octopia.experiments.paper.studies import Extent, read_study
-from octopia.experiments.paper.study_runs import run_study, run_variants
+from octopia.experiments.paper.study_runs import read_study_runs, run_study, run_variants
 from octopia.pipeline import jobs
 from octopia.pipeline.jobs import Market
+from octopia.settings import Algorithm
 from octopia.simulator.profiles import PAPER, write_profile
 from octopia.workloads.workload import load_workload
 
@@ -107,6 +110,18 @@ def test_the_host_and_the_copies_of_a_run_are_those_of_its_study(workspace, tmp_
     assert all(row.is_clean for row in ran.tables.audits)
 
 
+def test_the_finished_part_of_a_study_is_read_without_running_the_rest(workspace, burst):
+    study, ran = burst
+    (point,) = study.points
+    later = dataclasses.replace(point, value=1.0, seed=9)
+    unfinished = msgspec.structs.replace(point.runs[0], algorithm=Algorithm.ADAPTIVE)
+    more = dataclasses.replace(point, runs=(*point.runs, unfinished))
+    found = read_study_runs(workspace, dataclasses.replace(study, points=(more, later)), "studies")
+    assert found == ran
+    assert not workspace.storage.exists(f"studies/burst/{later.folder}")
+    assert read_study_runs(workspace, dataclasses.replace(study, points=(later,)), "studies").tables == Tables()
+
+
 def test_what_was_found_is_kept_until_the_run_is_another(workspace, burst, monkeypatch):
     study, ran = burst
     place = "studies/burst/runs/traces"
@@ -114,6 +129,7 @@ def test_what_was_found_is_kept_until_the_run_is_another(workspace, burst, monke
     batches = []
     summarise = results._summarise
     monkeypatch.setattr(results, "_summarise", lambda *asked: batches.append(asked[2]) or summarise(*asked))
+    monkeypatch.setattr(study_runs, "run_audits", lambda *_: ran.tables.audits)
     assert run_study(workspace, study, "studies", SMALL) == ran
     assert batches == []
     # As if it had been run again, and taken longer.

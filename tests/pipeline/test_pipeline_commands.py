@@ -116,6 +116,27 @@ def test_what_cannot_be_used_says_why(run_command, arguments, error, problem, tm
     assert problem in str(raised.value)
 
 
+def test_only_rejects_are_an_error_that_shows_the_reasons(run_command, tmp_path):
+    lines = ["2020-01-03,10,12,9,nothing,500,IBM", "2020-01-06,10,12,9,11,-1,IBM", "2020-01-07,10,12,9,11,-1,IBM"]
+    (tmp_path / "prices.csv").write_text("\n".join(["date,open,high,low,close,volume,Name", *lines]))
+    with pytest.raises(InvalidData) as raised:
+        run_command("data", "workload", str(tmp_path / "market"), "--bars", str(tmp_path / "prices.csv"))
+    assert str(raised.value) == (
+        f"expected bars at {tmp_path}/prices.csv, got only rejects: close is not a number (1 rows), "
+        "volume is negative (2 rows)"
+    )
+
+
+@pytest.mark.parametrize("place", ["a-file/below", "/proc/nowhere"])
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(run_command, small_workload, tmp_path, place):
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "runs.csv").write_text(f"run_id,workload,first\ngood,{small_workload},5\n")
+    folder = place if place.startswith("/") else str(tmp_path / place)
+    for command in (["workload", folder], ["ingest", folder], ["sweep", str(tmp_path / "runs.csv"), "--out", folder]):
+        with pytest.raises(UsageError, match=f"expected a folder that can be written, got {folder}"):
+            run_command("data", *command)
+
+
 def test_an_unknown_metric_names_those_there_are(run_command, small_workload, tmp_path):
     play_into(RunSpec(workload=small_workload, run_id="one", first=5), tmp_path)
     with pytest.raises(UsageError, match=r"expected a metric of advertisement_delay, .* got speed"):

@@ -32,7 +32,7 @@ def test_all_columns_of_runs_and_all_metrics_are_explained():
         "workload",
         *(name for name in RunSpec.__struct_fields__ if name != "workload"),
     ]
-    assert list(rows("| metric | what it is | needs a trace of |")) == list(METRICS)
+    assert list(rows("| metric | meaning | needs a trace of |")) == list(METRICS)
 
 
 def test_tables_have_the_columns_that_the_page_says():
@@ -47,7 +47,7 @@ def test_tables_have_the_columns_that_the_page_says():
 
 
 def test_the_settings_on_the_page_can_be_read(tmp_path, monkeypatch):
-    (text,) = (block for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "[pipeline]" in block)
+    (text,) = (block for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "master" in block)
     (tmp_path / "octopia.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     settings = load_settings()

@@ -44,6 +44,7 @@ def rows(compared):
     return {(row.case, row.algorithm): row for row in setup.rows}
 
 
+@pytest.mark.soak
 def test_every_run_is_audited_and_clean(compared, rows):
     (setup,) = compared
     assert set(rows) == {(case, algorithm) for case in WANTED for algorithm in TINY.algorithms}
@@ -51,6 +52,7 @@ def test_every_run_is_audited_and_clean(compared, rows):
     assert all(audit.is_clean and audit.deliveries > 0 for audit in setup.audits)
 
 
+@pytest.mark.soak
 def test_static_routing_waits_for_slow_alinks_in_both_worlds_and_adaptive_does_not(rows):
     static, adaptive = rows[CaseName.SLOW_ALINKS, STATIC], rows[CaseName.SLOW_ALINKS, ADAPTIVE]
     assert static.slow_links == adaptive.slow_links > 0
@@ -62,6 +64,7 @@ def test_static_routing_waits_for_slow_alinks_in_both_worlds_and_adaptive_does_n
     assert all(row.share == row.predicted_share == 1.0 for row in (static, adaptive))
 
 
+@pytest.mark.soak
 def test_around_a_dead_broker_only_adaptive_routing_delivers_everything(rows):
     static, adaptive = rows[CaseName.DEAD_BROKER, STATIC], rows[CaseName.DEAD_BROKER, ADAPTIVE]
     assert static.owed == adaptive.owed
@@ -72,12 +75,14 @@ def test_around_a_dead_broker_only_adaptive_routing_delivers_everything(rows):
     assert rows[CaseName.SLOW_ALINKS, STATIC].noticed_ms is None
 
 
+@pytest.mark.soak
 def test_finished_runs_are_only_read(workspace, folder, compared, monkeypatch):
     monkeypatch.setattr(runs, "play_on_brokers", None)
     monkeypatch.setattr(runs, "is_short", lambda _: False)
     assert list(compare_over_sockets(workspace, TINY, folder, SMALL)) == compared
 
 
+@pytest.mark.soak
 def test_a_run_short_of_cpu_is_played_again_and_then_marked(workspace, folder, compared, monkeypatch):
     played = []
     monkeypatch.setattr(runs, "play_on_brokers", lambda run, *_: played.append(run.run_id))
@@ -86,6 +91,7 @@ def test_a_run_short_of_cpu_is_played_again_and_then_marked(workspace, folder, c
     assert played == ["slow-alinks-12-adaptive-4"] * runs.ATTEMPTS
 
 
+@pytest.mark.soak
 def test_other_links_make_other_runs(workspace, folder, compared, monkeypatch):
     monkeypatch.setattr(runs, "overlay_text", lambda name, spec, links, rate: overlay_text(name, spec, links, rate / 2))
     with pytest.raises(UsageError, match="to be the same run of the same workload, got another one"):

@@ -76,7 +76,7 @@ def test_a_failing_run_is_reported_and_the_others_go_on(workspace, small_workloa
 
 def test_a_run_whose_process_dies_is_reported(small_workload, tmp_path, monkeypatch):
     (run,) = specs(small_workload, Algorithm.STATIC, first=10)
-    monkeypatch.setattr(sweeping, "play_run", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(sweeping, "play_prepared", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     outcome = play_apart(run, str(tmp_path))
     assert outcome.error == "its process ended with exit code -9"
     assert finished_run(str(tmp_path), run.run_id) is None
@@ -157,7 +157,7 @@ def test_runs_without_these_times_keep_their_ids():
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("runs.toml", 'workload = "w"\nprobe_ms = 0\n', "probe_ms above 0"),
+        ("runs.toml", 'workload = "w"\nprobe_ms = 0\n', "probe_ms to be above 0"),
         ("runs.toml", 'workload = "w"\nalgoritm = "static"\n', "algoritm"),
         ("runs.toml", 'algorithm = "static"\n', "workload"),
         ("runs.toml", 'workload = "w"\nalgorithm = "fast"\n', "fast"),

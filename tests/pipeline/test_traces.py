@@ -33,7 +33,16 @@ def write(sink: TraceSink, rows: list[Row]) -> None:
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     root = tmp_path_factory.mktemp("traces")
-    for folder in ("run", "lines", "sweep/traces/a", "sweep/traces/b", "sweep/traces/.c", "sweep/traces/_d", "nothing"):
+    for folder in (
+        "run",
+        "lines",
+        "sweep/traces/a",
+        "sweep/traces/b",
+        "sweep/traces/.c",
+        "sweep/traces/_d",
+        "sweep/traces/e",
+        "nothing",
+    ):
         (root / folder).mkdir(parents=True)
     write(Parquet(root / "run/trace.parquet"), ROWS)
     write(JsonLines(root / "lines/trace.jsonl"), ROWS)
@@ -41,7 +50,9 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     write(JsonLines(root / "run/trace.jsonl"), OTHERS)
     write(Parquet(root / "sweep/traces/a/trace.parquet"), ROWS)
     write(Parquet(root / "sweep/traces/b/trace.parquet"), OTHERS)
-    for unfinished in (".c", "_d"):
+    for finished in ("a", "b", ".c"):
+        (root / "sweep/traces" / finished / "run.json").write_text("{}")
+    for unfinished in (".c", "_d", "e"):
         (root / "sweep/traces" / unfinished / "trace.parquet").write_bytes(b"not yet")
     return Storage(str(root))
 
@@ -107,6 +118,8 @@ def test_a_trace_of_an_earlier_version_is_read(spark: SparkSession, storage: Sto
     lines = "".join(json.dumps(row) + "\n" for row in table_then.to_pylist())
     (tmp_path / "lines/trace.jsonl").write_text(lines)
     shutil.copy(storage.path("run/trace.parquet"), tmp_path / "sweep/traces/new/trace.parquet")
+    for folder in ("old", "new"):
+        (tmp_path / "sweep/traces" / folder / "run.json").write_text("{}")
     now = table(read_traces(spark, storage, "run"))
     old = Storage(str(tmp_path))
     assert table(read_traces(spark, old, "lines")) == table(read_traces(spark, old, "sweep/traces/old")) == now
@@ -123,7 +136,8 @@ def test_missing_columns_are_named(spark: SparkSession, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a.jsonl", "expected one JSON object per line"), ("a.parquet", "Could not read footer")]
+    ("name", "said"),
+    [("a.jsonl", "expected one JSON object per line"), ("a.parquet", "it is not Parquet, or it is damaged")],
 )
 def test_what_is_no_trace_is_refused(spark: SparkSession, tmp_path: Path, name: str, said: str):
     (tmp_path / name).write_text("[1, 2]\n")

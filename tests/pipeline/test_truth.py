@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from test_benchmark_truth import load_benchmark
 from test_sql_conditions import drawn
 from truth_cases import carried, publications, table_of, trees
@@ -14,7 +16,7 @@ from octopia.content import Expression, evaluate, format_expression, parse_expre
 from octopia.errors import InvalidData, InvalidFilter
 from octopia.pipeline.schemas import ISSUED, MATCHES, PUBLICATIONS
 from octopia.pipeline.storage import Storage
-from octopia.pipeline.truth import check_filters, matches, matches_by_sql
+from octopia.pipeline.truth import COMPARISONS_PER_TASK, check_filters, matches, matches_by_sql, spread
 
 benchmark = load_benchmark()
 
@@ -99,6 +101,18 @@ def test_some_subscriptions_are_asked_alone(spark: SparkSession, tmp_path: Path)
     frame = spark.createDataFrame(pa.table(table_of([{"w": 1}])))
     path = write_filters(spark, Storage(str(tmp_path)), ["w = 1"] * 7)
     assert pairs_of(matches(frame, path, every=3)) == [(0, 0), (0, 3), (0, 6)]
+
+
+def test_work_is_divided_by_its_amount_and_not_by_files(spark: SparkSession, tmp_path: Path):
+    storage = Storage(str(tmp_path))
+    storage.write(spark.range(10_000).withColumnRenamed("id", "number").coalesce(1), "publications")
+    assert len(list((tmp_path / "publications").glob("*.parquet"))) == 1
+    read = storage.read(spark, "publications")
+    parts = spread(read, 10_000, 9_000).groupBy(F.spark_partition_id()).agg(F.min("number"), F.max("number")).collect()
+    assert len(parts) == -(-10_000 * 9_000 // COMPARISONS_PER_TASK) == 5
+    ends = sorted((low, high) for _, low, high in parts)
+    assert all(high < low for (_, high), (low, _) in itertools.pairwise(ends))
+    assert spread(read, 10, 10).groupBy(F.spark_partition_id()).count().count() == 1
 
 
 def test_odd_columns(spark: SparkSession, tmp_path: Path):

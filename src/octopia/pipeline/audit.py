@@ -92,10 +92,13 @@ def audit(trace: DataFrame, truth: DataFrame, subscriptions: DataFrame, *, only:
 def activity(trace: DataFrame) -> list[Row]:
     """Return, per run, the numbers of publications that host brokers accepted, of deliveries, and of refusals.
 
-    Raise an error for a trace that has deliveries but no accepted publications.
+    ``first`` and ``last`` are the least and the greatest number of an accepted publication. Raise an error for a trace
+    that has deliveries but no accepted publications.
     """
     counted = trace.groupBy("run_id", "algorithm").agg(
         F.count_distinct(F.when(_is_accepted(), F.col("publication"))).alias("publications"),
+        F.min(F.when(_is_accepted(), F.col("publication"))).alias("first"),
+        F.max(F.when(_is_accepted(), F.col("publication"))).alias("last"),
         F.count_if(_is_delivery()).alias("deliveries"),
         F.count_if(_is_refusal()).alias("refused"),
     )
@@ -107,6 +110,12 @@ def activity(trace: DataFrame) -> list[Row]:
             "got deliveries only: was it traced at level hops or all?"
         )
     return done
+
+
+def published(truth: DataFrame, done: Sequence[Row]) -> DataFrame:
+    """Return the truth from the first to the last publication of all runs; other files are not read."""
+    ends = [run[name] for run in done for name in ("first", "last") if run[name] is not None]
+    return truth.where(F.col("publication").between(min(ends), max(ends))) if ends else truth.limit(0)
 
 
 def summary(done: Sequence[Row], faults: DataFrame) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ OCTOPIA_CONFIG names. Command-line options take precedence::
     [pipeline]
     master = "spark://machine:7077"     # or: remote = "sc://machine:15002"
     storage = "s3a://bucket/octopia"    # the root of relative paths; by default the current folder
+    python = "/opt/octopia/bin/python"  # of the workers of another master; by default the path of this one
     ui = false
     partitions = 8                      # of shuffles
     [pipeline.spark]                    # any Spark property
@@ -36,6 +37,7 @@ class PipelineSettings:
     master: str | None = None
     remote: str | None = None
     storage: str = ""
+    python: str = ""
     ui: bool = False
     partitions: int = 0
     spark: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_CONF)
@@ -81,6 +83,7 @@ def _read(table: Table) -> PipelineSettings:
         master=master,
         remote=remote,
         storage=table.text("storage", ""),
+        python=table.text("python", ""),
         ui=table.boolean("ui", default=False),
         partitions=table.integer("partitions", 0, minimum=0),
         spark={key: conf.text(key) for key in conf} if conf is not None else _NO_CONF,

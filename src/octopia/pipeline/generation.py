@@ -19,10 +19,12 @@ from octopia.pipeline.boxes import Box, RankSpace, filter_text, hull
 from octopia.pipeline.placement import Placement
 from octopia.pipeline.randomness import drawn, generator
 from octopia.pipeline.schedule import BURST, publisher_name
-from octopia.pipeline.schemas import ATTRIBUTES, ISSUED
+from octopia.pipeline.schemas import ATTRIBUTES, ISSUED_WITH_FORM
 from octopia.pipeline.spec import Meaning, WorkloadSpec
 from octopia.workloads import workload
 from octopia.workloads.arrow import read_table
+from octopia.workloads.forms import FORM, form_of
+from octopia.workloads.places import fingerprint
 
 POOL = 20_000
 """The maximum number of publications that boxes are drawn from; a box holds about the same share of all others."""
@@ -43,25 +45,25 @@ def pool(publications: DataFrame, seed: int, size: int = POOL) -> DataFrame:
 
 
 def advertisements(offers: DataFrame, spec: WorkloadSpec) -> DataFrame:
-    """Return the advertisement of every publisher (``ISSUED``): the box around its publications."""
+    """Return the advertisement of every publisher (``ISSUED_WITH_FORM``): the box around its publications."""
     placement = Placement.of(spec)
 
     def issue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             yield _issued([_advertisement(row, spec, placement) for row in batch.to_pylist()])
 
-    return offers.mapInArrow(issue, ISSUED)
+    return offers.mapInArrow(issue, ISSUED_WITH_FORM)
 
 
 def subscriptions(spark: SparkSession, spec: WorkloadSpec, offers_path: str, pool_path: str) -> DataFrame:
-    """Return the subscription of every subscriber (``ISSUED``), given the paths of the offers and the pool."""
-    drawer = _Drawer(spec, Placement.of(spec), offers_path, pool_path)
+    """Return the subscription of every subscriber (``ISSUED_WITH_FORM``), given paths of the offers and the pool."""
+    drawer = _Drawer(spec, Placement.of(spec), offers_path, pool_path, fingerprint(offers_path, pool_path))
 
     def issue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             yield _issued([drawer.subscription(number) for number in batch.column("id").to_pylist()])
 
-    return spark.range(spec.subscribers).mapInArrow(issue, ISSUED)
+    return spark.range(spec.subscribers).mapInArrow(issue, ISSUED_WITH_FORM)
 
 
 def _advertisement(row: dict[str, Any], spec: WorkloadSpec, placement: Placement) -> dict[str, Any]:
@@ -85,12 +87,13 @@ class _Drawer:
     placement: Placement
     offers_path: str
     pool_path: str
+    version: str
 
     def subscription(self, number: int) -> dict[str, Any]:
         is_burst = number < self.spec.burst_subscribers
         boxes = [self._box(number)]
         if is_burst:
-            boxes.append(_read_offers(self.offers_path)[BURST])
+            boxes.append(_read_offers(self.offers_path, self.version)[BURST])
         return {
             "number": number,
             "id": f"s{number}/0",
@@ -104,19 +107,19 @@ class _Drawer:
         random = generator(self.spec.seed, "subscriptions", number)
         if self.spec.meaning is Meaning.PUBLISHERS:
             wanted = random.choice(self.spec.publishers, self.spec.publishers_each, replace=False)
-            offered = _read_offers(self.offers_path)
+            offered = _read_offers(self.offers_path, self.version)
             return hull([offered[publisher_name(int(each))] for each in sorted(wanted)])
-        space = _read_pool(self.pool_path)
+        space = _read_pool(self.pool_path, self.version)
         return space.box(int(random.integers(space.size)), round(self.spec.selectivity * space.size))
 
 
 @functools.lru_cache(maxsize=4)
-def _read_offers(path: str) -> dict[str, Box]:
+def _read_offers(path: str, version: str) -> dict[str, Box]:
     return {row["publisher"]: _box_of(row) for row in read_table(path).to_pylist()}
 
 
 @functools.lru_cache(maxsize=4)
-def _read_pool(path: str) -> RankSpace:
+def _read_pool(path: str, version: str) -> RankSpace:
     table = read_table(path).sort_by([("order", "ascending"), ("number", "ascending")])
     return RankSpace(table.select(list(ATTRIBUTES)))
 
@@ -126,4 +129,5 @@ def _box_of(row: dict[str, Any]) -> Box:
 
 
 def _issued(rows: list[dict[str, Any]]) -> pyarrow.RecordBatch:
-    return pyarrow.RecordBatch.from_pylist(rows, schema=workload.ISSUED)
+    with_forms = [{**row, FORM: form_of(row["filter"])} for row in rows]
+    return pyarrow.RecordBatch.from_pylist(with_forms, schema=workload.ISSUED_WITH_FORM)

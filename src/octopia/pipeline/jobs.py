@@ -7,35 +7,45 @@ Each job takes a ``Workspace`` (a session, a storage and a display) and the name
     offers, pool                                    the tables that subscriptions were drawn from
     workload.json                                   the specification and the results, written last
     truth                                           every match, if requested
+
+Tables are made in a draft folder, and replace earlier ones when all of them are complete.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import functools
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
-from octopia.errors import InvalidData, JobFailed
+from octopia.errors import InvalidData, JobFailed, UsageError
 from octopia.pipeline import audit as auditing
 from octopia.pipeline import generation, schedule
 from octopia.pipeline.ingest import bars_of, read_rows, rejects_of
 from octopia.pipeline.market import synthetic_bars
+from octopia.pipeline.metrics import METRICS, SHARED, View
 from octopia.pipeline.progress import Stages
 from octopia.pipeline.schemas import BARS, ISSUED, MATCHES, PUBLICATIONS
 from octopia.pipeline.selectivity import Selectivity, burst_sample, matched, sampled
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 from octopia.pipeline.spec import WorkloadSpec
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.sweep import Outcome, pending, sweep
 from octopia.pipeline.traces import read_traces, trace_files
-from octopia.pipeline.truth import check_filters, matches, matches_by_sql
+from octopia.pipeline.truth import check_filters, matches, matches_by_sql, spread
 from octopia.trace import RUN_FILE
 from octopia.workloads.runs import RunSpec
-from octopia.workloads.workload import WORKLOAD_FILE
+from octopia.workloads.workload import TABLES, WORKLOAD_FILE
 
 TRUTH = "truth"
+_INPUT = ("bars", "rejects")
+_DRAWN_FROM = ("offers", "pool")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,12 +80,25 @@ class Made:
 
 
 def make_workload(workspace: Workspace, folder: str, spec: WorkloadSpec, market: Market) -> Made:
-    """Make a workload in a folder, replacing an earlier one."""
+    """Make a workload in a folder; an earlier one stays until the new one is complete."""
+    storage = workspace.storage
+    with storage.draft(folder) as draft:
+        made = _make(workspace, draft, spec, market)
+        storage.remove_file(f"{folder}/{WORKLOAD_FILE}")
+        storage.remove(f"{folder}/{TRUTH}")
+        storage.adopt(draft, folder, (*_INPUT, *_DRAWN_FROM, *TABLES))
+        storage.write_json(f"{folder}/{WORKLOAD_FILE}", made.manifest)
+    return made
+
+
+def _make(workspace: Workspace, folder: str, spec: WorkloadSpec, market: Market) -> Made:
+    """Write all tables of a workload into a folder."""
     spark, storage = workspace.spark, workspace.storage
-    storage.remove_file(f"{folder}/{WORKLOAD_FILE}")
-    storage.remove(f"{folder}/{TRUTH}")
-    rejects = ingest(workspace, folder, market, spec.seed)
+    rejects = _ingest(workspace, folder, market, spec.seed)
     bars = storage.read(spark, f"{folder}/bars", BARS)
+    if market.path is not None and not storage.count_rows(f"{folder}/bars"):
+        reasons = ", ".join(f"{reason} ({count:,} rows)" for reason, count in rejects.items())
+        raise InvalidData(f"expected bars at {market.path}, got {f'only rejects: {reasons}' if reasons else 'no rows'}")
     with workspace.stages.stage("making publications") as report:
         dealt = schedule.deal(schedule.symbols_of(bars), spec)
         made = schedule.publications(bars, dealt, spec)
@@ -96,16 +119,23 @@ def make_workload(workspace: Workspace, folder: str, spec: WorkloadSpec, market:
     with workspace.stages.stage("measuring selectivity") as report:
         selectivity = _measure(workspace, folder, publications, count, spec)
         report(f"{selectivity.of_publications:.2%} of publications, {selectivity.of_publishers:.2%} of publishers")
-    manifest = _manifest(spec, market, count, selectivity, sum(rejects.values()))
-    storage.write_json(f"{folder}/{WORKLOAD_FILE}", manifest)
+    manifest = _manifest(spec, market, count, selectivity, sum(rejects.values())) | {
+        "digests": digests(workspace, folder)
+    }
     return Made(manifest, rejects, selectivity)
 
 
 def ingest(workspace: Workspace, folder: str, market: Market, seed: int) -> dict[str, int]:
-    """Write bars and rejects into a folder; return the number of rejects by reason."""
+    """Write bars and rejects into a folder, replacing earlier ones; return the number of rejects by reason."""
+    with workspace.storage.draft(folder) as draft:
+        rejects = _ingest(workspace, draft, market, seed)
+        workspace.storage.adopt(draft, folder, _INPUT)
+    return rejects
+
+
+def _ingest(workspace: Workspace, folder: str, market: Market, seed: int) -> dict[str, int]:
     spark, storage = workspace.spark, workspace.storage
     with workspace.stages.stage("reading bars" if market.path else "making a synthetic market") as report:
-        storage.remove(f"{folder}/rejects")
         if market.path is None:
             bars = synthetic_bars(spark, symbols=market.symbols, days=market.days, seed=seed)
             storage.write(bars, f"{folder}/bars")
@@ -128,7 +158,9 @@ def _measure(workspace: Workspace, folder: str, publications: DataFrame, count: 
     if not spec.subscribers:
         return Selectivity(0, 0.0, 0.0, None)
     path, sample = workspace.table(folder, "subscriptions"), sampled(spec.subscribers)
-    pairs, publishers = matched(matches(publications, path, every=sample.step), publications)
+    pairs, publishers = matched(
+        matches(spread(publications, count, len(sample)), path, every=sample.step), publications
+    )
     ordinary = count - (spec.burst.publications if spec.burst else 0)
     of_burst = None
     if spec.burst is not None:
@@ -155,13 +187,27 @@ def _manifest(
     }
 
 
+def digests(workspace: Workspace, folder: str) -> dict[str, str]:
+    """Return a digest of the rows of each table, so that a run of other rows is never taken for one of these."""
+    found = []
+    for name in TABLES:
+        frame = workspace.storage.read(workspace.spark, f"{folder}/{name}")
+        digest = F.hex(F.bit_xor(F.xxhash64(*frame.columns)))
+        found.append(frame.agg(F.lit(name).alias("name"), F.coalesce(digest, F.lit("")).alias("digest")))
+    rows = functools.reduce(DataFrame.unionAll, found).collect()
+    return {row.name: row.digest for row in rows}
+
+
 def find_truth(workspace: Workspace, folder: str, *, by_sql: bool = False) -> int:
     """Write every match of a workload, found by the fast engine or by SQL, and return their number."""
     spark, storage = workspace.spark, workspace.storage
     publications = storage.read(spark, f"{folder}/publications")
-    issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
+    storage.require_writable(folder)
+    issued = storage.read(spark, f"{folder}/subscriptions")
     with workspace.stages.stage("finding all matches" + (" with SQL" if by_sql else "")) as report:
         check_filters(issued)
+        counts = (storage.count_rows(f"{folder}/{name}") for name in ("publications", "subscriptions"))
+        publications = spread(publications, *counts)
         if by_sql:
             texts = [(row.number, row.filter) for row in issued.select("number", "filter").orderBy("number").collect()]
             found = matches_by_sql(publications, texts)
@@ -175,6 +221,7 @@ def find_truth(workspace: Workspace, folder: str, *, by_sql: bool = False) -> in
 
 def run_sweep(workspace: Workspace, runs: Sequence[RunSpec], folder: str) -> tuple[list[Outcome], int]:
     """Run the unfinished runs; return their outcomes, and the number of runs that were finished before."""
+    workspace.storage.require_writable(folder)
     place = workspace.storage.absolute(folder)
     left = pending(runs, place)
     done = len(runs) - len(left)
@@ -204,11 +251,13 @@ def audit_runs(workspace: Workspace, traces: Sequence[str], folder: str, out: st
     issued = storage.read(spark, f"{folder}/subscriptions", ISSUED)
     trace = read_traces(spark, storage, *traces)
     expected = _expected_publications(storage, traces, folder)
+    storage.require_writable(posixpath.dirname(out))
     where = ", ".join(traces)
     with workspace.stages.stage("comparing deliveries with the truth") as report:
         try:
             done = auditing.activity(trace)
             _check_complete(done, expected, where)
+            truth = auditing.published(truth, done)
             doubtful = auditing.doubtful(trace, truth, issued).persist()
             faults = auditing.audit(trace, truth, issued, only=doubtful)
             # Without doubtful publications there are no faults; looking for them would read everything again.
@@ -248,6 +297,50 @@ def _expected_publications(storage: Storage, traces: Sequence[str], folder: str)
     return expected
 
 
+def compute_metrics(
+    workspace: Workspace, traces: str, wanted: Sequence[str] = (), csv: str | None = None, most: int | None = None
+) -> dict[str, tuple[list[dict[str, Any]], bool]]:
+    """Return the rows of metrics, or of all, at most ``most`` of each, and whether there are more.
+
+    With ``csv``, each is also written into a folder of that name.
+    """
+    for each in wanted:
+        if each not in METRICS:
+            raise UsageError(f"expected a metric of {', '.join(METRICS)}, got {each}")
+    trace = read_traces(workspace.spark, workspace.storage, traces)
+    shown = {}
+    with contextlib.ExitStack() as stack:
+        tables = {base: stack.enter_context(_kept(base(trace))) for base in _needed_twice(wanted or METRICS)}
+        for name in wanted or METRICS:
+            with workspace.stages.stage(name.replace("_", " ")):
+                base, view = SHARED.get(name, (None, None))
+                frame = METRICS[name](trace) if view is None or base not in tables else view(tables[base])
+                if csv is not None:
+                    frame = stack.enter_context(_kept(frame))
+                    write_csv(frame, workspace.storage, f"{csv}/{name}")
+                shown[name] = rows_of(frame, most)
+    return shown
+
+
+def _needed_twice(wanted: Iterable[str]) -> list[View]:
+    """Return the tables that several metrics are views of."""
+    bases = Counter(SHARED[name][0] for name in wanted if name in SHARED)
+    return [base for base, count in bases.items() if count > 1]
+
+
+@contextlib.contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Yield a small table that is computed once, however often it is used.
+
+    The trace itself is not kept: a scan of a few columns costs less than keeping them all.
+    """
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
 def folder_of(traces: str) -> str:
     """Return the folder for results about traces: the sweep, the run, or the folder of a trace file."""
     return traces.rpartition("/")[0] or "." if traces.endswith((".parquet", ".jsonl")) else traces
@@ -262,4 +355,4 @@ def rows_of(frame: DataFrame, most: int | None) -> tuple[list[dict[str, Any]], b
 
 def write_csv(frame: DataFrame, storage: Storage, name: str) -> None:
     """Write a table as one CSV file in a folder."""
-    frame.coalesce(1).write.mode("overwrite").option("header", True).csv(storage.absolute(name))
+    frame.coalesce(1).write.mode("overwrite").option("header", True).csv(storage.for_spark(name))

@@ -2,7 +2,8 @@
 
 Each function takes rows of ``TRACE``, of one or more runs, and returns an unsorted table with at least one row per run.
 Most need a trace of level ``hops``, or ``all`` for table sizes and queue lengths; delays of publications work with any
-level. ``METRICS`` lists them for the command line.
+level. ``METRICS`` lists them for the command line. Metrics of the same rows of a trace are views of one table
+(``SHARED``), for which these rows are scanned once.
 
 Times are rounded to nanoseconds, the unit of virtual time, so results do not depend on the order in which Spark adds
 floats. Percentiles and medians are values that occur: the smallest one with at least that share of all values at or
@@ -30,6 +31,7 @@ _RUN = ("run_id", "algorithm")
 _DECIMALS = 6
 _ACCURACY = 10_000
 _BUCKET_MS = 100.0
+_COSTS = ("match_us", "select_us")
 
 
 # Advertisements and subscriptions, Figs. 7 and 10.
@@ -37,16 +39,18 @@ _BUCKET_MS = 100.0
 
 def advertisement_delay(trace: DataFrame) -> DataFrame:
     """Time to spread each advertisement, in ms (Fig. 7)."""
-    return _spreading(trace, MessageKind.ADVERTISEMENT)
+    return advertisements_of(spreading(trace))
 
 
 def subscription_delay(trace: DataFrame) -> DataFrame:
     """Time to spread each subscription, in ms (Fig. 10)."""
-    return _spreading(trace, MessageKind.SUBSCRIPTION)
+    return subscriptions_of(spreading(trace))
 
 
-def _spreading(trace: DataFrame, kind: MessageKind) -> DataFrame:
-    """Return delays from the moment at which the host broker received a message; 0 if no other broker received it.
+def spreading(trace: DataFrame) -> DataFrame:
+    """Time to spread each advertisement and subscription, with the kind of message, in ms.
+
+    Delays begin when the host broker receives a message, and are 0 if no other broker receives it.
 
     ``delay_ms`` ends with the last copy that any broker received. ``reach_ms`` ends when the last broker had received
     its first copy, so repeated copies, as in the floods of TID-based routing, do not count.
@@ -55,14 +59,15 @@ def _spreading(trace: DataFrame, kind: MessageKind) -> DataFrame:
     times = F.min(from_client).alias("issued"), F.min("time_ms").alias("first"), F.max("time_ms").alias("last")
     return (
         _of(trace, Event.RECEIVE)
-        .filter(F.col("kind") == kind.value)
-        .groupBy(*_RUN, "message_id", "broker")
+        .filter(F.col("kind").isin(MessageKind.ADVERTISEMENT.value, MessageKind.SUBSCRIPTION.value))
+        .groupBy(*_RUN, "kind", "message_id", "broker")
         .agg(*times)
-        .groupBy(*_RUN, "message_id")
+        .groupBy(*_RUN, "kind", "message_id")
         .agg(F.min("issued").alias("issued"), F.max("first").alias("reached"), F.max("last").alias("last"))
         .filter(F.col("issued").isNotNull())
         .select(
             *_RUN,
+            "kind",
             "message_id",
             _rounded(F.col("last") - F.col("issued")).alias("delay_ms"),
             _rounded(F.col("reached") - F.col("issued")).alias("reach_ms"),
@@ -70,11 +75,31 @@ def _spreading(trace: DataFrame, kind: MessageKind) -> DataFrame:
     )
 
 
+def advertisements_of(spread: DataFrame) -> DataFrame:
+    """Return the advertisements of ``spreading``."""
+    return spread.filter(F.col("kind") == MessageKind.ADVERTISEMENT.value).drop("kind")
+
+
+def subscriptions_of(spread: DataFrame) -> DataFrame:
+    """Return the subscriptions of ``spreading``."""
+    return spread.filter(F.col("kind") == MessageKind.SUBSCRIPTION.value).drop("kind")
+
+
 # Publications, Figs. 13, 14 and 16.
 
 
 def publication_delay(trace: DataFrame) -> DataFrame:
     """Delay of deliveries from publisher to subscriber per run, in ms (Fig. 13)."""
+    return delays_of(deliveries(trace))
+
+
+def path_length(trace: DataFrame) -> DataFrame:
+    """Number of links between brokers that a delivery has crossed: the mean per run."""
+    return path_lengths_of(deliveries(trace))
+
+
+def deliveries(trace: DataFrame) -> DataFrame:
+    """Delay of deliveries in ms, and the number of links that they have crossed, per run."""
     shares = (0.5, 0.95, 0.99)
     delay = F.col("delay_ms")
     return (
@@ -86,6 +111,7 @@ def publication_delay(trace: DataFrame) -> DataFrame:
             F.percentile_approx(delay, list(shares), _ACCURACY).alias("at"),
             _rounded(F.max(delay)).alias("delay_ms_max"),
             (F.count_if(delay < CALM_MS) / F.count("*")).alias("share_below_1000_ms"),
+            _rounded(F.avg("hop")).alias("path_length_mean"),
         )
         .select(
             *_RUN,
@@ -94,13 +120,19 @@ def publication_delay(trace: DataFrame) -> DataFrame:
             *(_rounded(F.col("at")[place]).alias(f"delay_ms_p{share * 100:.0f}") for place, share in enumerate(shares)),
             "delay_ms_max",
             "share_below_1000_ms",
+            "path_length_mean",
         )
     )
 
 
-def path_length(trace: DataFrame) -> DataFrame:
-    """Number of links between brokers that a delivery has crossed: the mean per run."""
-    return _of(trace, Event.DELIVER).groupBy(*_RUN).agg(_rounded(F.avg("hop")).alias("path_length_mean"))
+def delays_of(delivered: DataFrame) -> DataFrame:
+    """Return the delays of ``deliveries``."""
+    return delivered.drop("path_length_mean")
+
+
+def path_lengths_of(delivered: DataFrame) -> DataFrame:
+    """Return the path lengths of ``deliveries``."""
+    return delivered.select(*_RUN, "path_length_mean")
 
 
 def promptness(trace: DataFrame, burst: str) -> DataFrame:
@@ -147,26 +179,39 @@ def _promptness(counts: Column, prefix: str) -> list[Column]:
 
 def matching_delay(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
     """Time to match a publication at a broker, in µs (Fig. 14); also ``per`` other columns, such as the link."""
-    return _cost(trace, "match_us", per)
+    return _cost(costs(trace, per), "match_us")
 
 
 def path_selection_delay(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
     """Time to choose links at a broker, in µs (Fig. 16); also ``per`` other columns, such as the link."""
-    return _cost(trace, "select_us", per)
+    return _cost(costs(trace, per), "select_us")
 
 
-def _cost(trace: DataFrame, column: str, per: Sequence[str]) -> DataFrame:
+def costs(trace: DataFrame, per: Sequence[str] = ()) -> DataFrame:
+    """Times to match a publication and to choose links at a broker, in µs; nulls do not count."""
+    is_timed = F.coalesce(*_COSTS).isNotNull()
     return (
         _of(trace, Event.RECEIVE)
-        .filter(F.col(column).isNotNull())
+        .filter(is_timed)
         .groupBy(*_RUN, *per)
-        .agg(
-            F.count("*").alias("receives"),
-            _rounded(F.avg(column)).alias(f"{column}_mean"),
-            F.percentile_approx(column, 0.5, _ACCURACY).alias(f"{column}_median"),
-            F.max(column).alias(f"{column}_max"),
-        )
+        .agg(*(each for column in _COSTS for each in _cost_columns(column)))
     )
+
+
+def _cost_columns(column: str) -> tuple[Column, ...]:
+    return (
+        F.count(column).alias(f"{column}_receives"),
+        _rounded(F.avg(column)).alias(f"{column}_mean"),
+        F.percentile_approx(column, 0.5, _ACCURACY).alias(f"{column}_median"),
+        F.max(column).alias(f"{column}_max"),
+    )
+
+
+def _cost(timed: DataFrame, column: str) -> DataFrame:
+    """Return one of the ``costs``."""
+    others = [name for name in timed.columns if name.startswith(tuple(each for each in _COSTS if each != column))]
+    found = timed.filter(F.col(f"{column}_receives") > 0).drop(*others)
+    return found.withColumnRenamed(f"{column}_receives", "receives")
 
 
 # Messages and tables, Figs. 8, 9, 11, 12 and 15.
@@ -342,6 +387,19 @@ METRICS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 """The metrics that need a trace only; the first line of each docstring describes the metric and its unit."""
 
+View = Callable[[DataFrame], DataFrame]
+SHARED: dict[str, tuple[View, View]] = {
+    "advertisement_delay": (spreading, advertisements_of),
+    "subscription_delay": (spreading, subscriptions_of),
+    "publication_delay": (deliveries, delays_of),
+    "path_length": (deliveries, path_lengths_of),
+    "matching_delay": (costs, lambda timed: _cost(timed, "match_us")),
+    "path_selection_delay": (costs, lambda timed: _cost(timed, "select_us")),
+    "delay_sequence": (delay_sequence, lambda sequence: sequence),
+    "time_to_stability": (delay_sequence, time_to_stability),
+}
+"""The metrics that are views of a table which others need, too: the table of a trace, and the view."""
+
 
 def _of(trace: DataFrame, *events: Event) -> DataFrame:
     return trace.filter(F.col("event").isin([event.value for event in events]))
@@ -349,7 +407,8 @@ def _of(trace: DataFrame, *events: Event) -> DataFrame:
 
 def _deliveries(trace: DataFrame) -> DataFrame:
     delay_ms = (F.col("time_ms") - F.col("published_ms")).alias("delay_ms")
-    return _of(trace, Event.DELIVER).select(*_RUN, "publication", "subscription", "published_ms", "time_ms", delay_ms)
+    columns = ("publication", "subscription", "published_ms", "time_ms", "hop")
+    return _of(trace, Event.DELIVER).select(*_RUN, *columns, delay_ms)
 
 
 def _queues(trace: DataFrame) -> DataFrame:

@@ -37,7 +37,7 @@ class Stages:
 
     def __init__(self, spark: SparkSession, screen: Console | None = None):
         self._spark = spark
-        self._screen = screen or Console(stderr=True, highlight=False)
+        self._screen = screen or _screen()
 
     def title(self, text: str) -> None:
         """Show a title above the lines that follow."""
@@ -47,7 +47,7 @@ class Stages:
     def stage(self, title: str) -> Iterator[Report]:
         """Show a line with a progress bar while the block runs; the block may report its result."""
         with (
-            self._line(title, BarColumn(bar_width=12), MofNCompleteColumn()) as update,
+            _line(self._screen, title, BarColumn(bar_width=12), MofNCompleteColumn()) as update,
             watching(self._spark, lambda done, known: update(completed=done, total=known)),
         ):
             yield lambda outcome: update(outcome=outcome)
@@ -55,23 +55,33 @@ class Stages:
     @contextlib.contextmanager
     def line(self, title: str) -> Iterator[Report]:
         """Show a line for work without Spark; the block may report its progress."""
-        with self._line(title) as update:
+        with _line(self._screen, title) as update:
             yield lambda outcome: update(outcome=outcome)
 
-    @contextlib.contextmanager
-    def _line(self, title: str, *bar: ProgressColumn) -> Iterator[Callable[..., None]]:
-        columns = (
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            *bar,
-            TextColumn("{task.fields[outcome]}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self._screen) as progress:
-            update = functools.partial(progress.update, progress.add_task(title, total=None, outcome=""))
-            yield update
-            known = int(progress.tasks[0].total or 1)
-            update(completed=known, total=known)
+
+def starting() -> contextlib.AbstractContextManager[Any]:
+    """Show a line while Spark starts in the block."""
+    return _line(_screen(), "starting Spark…")
+
+
+def _screen() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def _line(screen: Console, title: str, *bar: ProgressColumn) -> Iterator[Callable[..., None]]:
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        *bar,
+        TextColumn("{task.fields[outcome]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen) as progress:
+        update = functools.partial(progress.update, progress.add_task(title, total=None, outcome=""))
+        yield update
+        known = int(progress.tasks[0].total or 1)
+        update(completed=known, total=known)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ that is not in ``ABOUT_PUBLICATIONS`` is one. It is null where a publication doe
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -46,9 +47,11 @@ PUBLICATIONS = _table(
     close=NUMBER,
     volume=WHOLE,
 )
-_OF_ARROW = {"int64": WHOLE, "string": TEXT, "bool": YES_NO}
+_OF_ARROW = {"int64": WHOLE, "string": TEXT, "bool": YES_NO, "binary": BinaryType()}
 ISSUED = _table(**{field.name: _OF_ARROW[str(field.type)] for field in workload.ISSUED})
 """Advertisements and subscriptions; ``id`` is the name of one in traces."""
+ISSUED_WITH_FORM = _table(**{field.name: _OF_ARROW[str(field.type)] for field in workload.ISSUED_WITH_FORM})
+"""The same with the parsed filter, so that workers need not parse it."""
 MATCHES = _table(publication=WHOLE, subscription=WHOLE)
 """The truth: pairs of the numbers of a publication and a subscription."""
 FAULTS = _table(fault=TEXT, run_id=TEXT, publication=WHOLE, subscription=WHOLE, copies=WHOLE)

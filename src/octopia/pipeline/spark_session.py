@@ -1,4 +1,4 @@
-"""Spark sessions, and the errors that Spark raises.
+"""Spark sessions.
 
 A session from ``open_session`` logs errors only, serves no web page unless asked, starts the right Python, and needs no
 Java other than the one from pip. With a remote Spark, only settings of the driver are set here.
@@ -16,27 +16,19 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from octopia.errors import JobFailed
 from octopia.pipeline.configuration import JAVA_OPTIONS, PipelineSettings
 from octopia.pipeline.java import java_home
+from octopia.pipeline.object_stores import properties_of, variables_of
+from octopia.pipeline.spark_addresses import check_address
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 
-SPARK_ERRORS = (PySparkException, Py4JError)
-"""The errors that Spark raises; Py4JError wraps unexpected Java exceptions, such as one for an unknown file system."""
 HERE = "local[*,3]"
 """All cores of this machine; a task whose worker dies is tried three times, as on other masters."""
 _LOG_SETTINGS = "log4j2.properties"
 _LOCAL_MEMORY = "2g"
-
-
-def spark_message(error: BaseException) -> str:
-    """Return the message of an error, without the Java stack trace."""
-    first, *more = str(error).strip().splitlines() or [type(error).__name__]
-    # The first line of a Java exception may only name the method that was called.
-    return more[0].removeprefix(": ") if more and first.startswith("An error occurred while calling") else first
 
 
 @contextlib.contextmanager
@@ -58,11 +50,15 @@ def open_session(settings: PipelineSettings, name: str = "octopia") -> Iterator[
 
 def make_session(settings: PipelineSettings, name: str = "octopia") -> SparkSession:
     """Return a new session, or the existing one of this process."""
-    # Only a local Spark needs a Java here; remote workers have their own Python.
+    check_address(settings)
+    os.environ.update(variables_of(settings.spark))
+    # A Spark Connect server has its own Java, and its workers their own Python.
     if settings.remote is None or settings.remote.startswith("local"):
         os.environ["JAVA_HOME"] = str(java_home())
+    if settings.remote is None or is_here(settings):
+        os.environ["PYSPARK_PYTHON"] = worker_python(settings)
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_here(settings):
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         # Otherwise Spark guesses an address, and prints a warning about it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)
@@ -71,7 +67,7 @@ def make_session(settings: PipelineSettings, name: str = "octopia") -> SparkSess
         builder = builder.config(key, value)
     _silence_interrupts()
     try:
-        with warnings.catch_warnings(), _without_interrupts():
+        with warnings.catch_warnings(), without_interrupts():
             # A Spark Connect server started here applies static settings, but still warns that they cannot be set.
             warnings.simplefilter("ignore" if settings.remote else "default")
             return builder.getOrCreate()
@@ -93,10 +89,11 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
+def without_interrupts() -> Iterator[None]:
     """Block Ctrl-C until Spark has started, so that it is always stopped.
 
-    Spark's processes inherit the blocked signal; this process stops them in order.
+    Spark's processes inherit the blocked signal; this process stops them in order. A thread that is started before the
+    block would still take the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -113,15 +110,25 @@ def is_here(settings: PipelineSettings) -> bool:
     return (settings.remote or settings.master or "local").startswith("local")
 
 
+def worker_python(settings: PipelineSettings) -> str:
+    """Return the Python of workers: this one, unless they are on other machines and another one is named."""
+    if is_here(settings):
+        return sys.executable
+    return settings.python or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
 def spark_properties(settings: PipelineSettings) -> dict[str, str]:
     """Return the properties of a session; the user's own take precedence."""
     properties = {
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        # A few shuffle partitions per core are enough on one machine; adaptive execution merges small ones.
-        "spark.sql.shuffle.partitions": str(settings.partitions or (2 * (os.cpu_count() or 1))),
         "spark.sql.ansi.enabled": "true",
     }
+    # A few shuffle partitions per core are enough on one machine. Elsewhere the number of cores is not known here:
+    # adaptive execution starts from Spark's default and merges small partitions.
+    partitions = settings.partitions or (2 * (os.cpu_count() or 1) if is_here(settings) else 0)
+    if partitions:
+        properties["spark.sql.shuffle.partitions"] = str(partitions)
     if settings.remote is None or is_here(settings):
         properties |= {
             "spark.ui.enabled": str(settings.ui).lower(),
@@ -135,6 +142,8 @@ def spark_properties(settings: PipelineSettings) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
+    if settings.remote is None or is_here(settings):
+        properties |= properties_of(os.environ)
     own = dict(settings.spark)
     if JAVA_OPTIONS in properties and JAVA_OPTIONS in own:
         own[JAVA_OPTIONS] = f"{properties[JAVA_OPTIONS]} {own[JAVA_OPTIONS]}"

@@ -2,15 +2,17 @@
 
 A ``Storage`` has a root. Names are relative to it unless they are absolute paths or URIs. Tables are Parquet folders,
 which are complete once Spark has marked them. JSON files are written under another name and then renamed. So a reader
-sees a complete table or file, or none.
+sees a complete table or file, or none. Several tables that belong together are made in a draft folder first, so that
+earlier ones stay if something fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import posixpath
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyarrow import fs
@@ -19,8 +21,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from octopia.errors import InvalidData, JobFailed, UsageError
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
-from octopia.workloads.arrow import absolute, count_rows, first_line, locate, read_json
+from octopia.pipeline.spark_errors import SPARK_ERRORS, is_unreadable_input, spark_message
+from octopia.workloads.arrow import count_rows, read_json
+from octopia.workloads.places import DRAFT, absolute, can_rename, first_line, for_spark, info_of, is_uri, locate
 
 _DONE = "_SUCCESS"
 
@@ -33,14 +36,21 @@ class Storage:
 
     def path(self, name: str) -> str:
         """Return the full path of a name."""
-        if not self.root or "://" in name or name.startswith("/"):
+        if not name:
+            return self.root
+        if not self.root or is_uri(name) or name.startswith("/"):
             return name
         return posixpath.join(self.root, name)
+
+    @property
+    def shown(self) -> str:
+        """The root, as messages show it."""
+        return self.root or "of the current folder"
 
     def check(self) -> None:
         """Raise an error if the root is not a folder and cannot be created."""
         system, path = self._locate("")
-        if not self.root or system.get_file_info(path).type == fs.FileType.Directory:
+        if not self.root or info_of(self.root).type == fs.FileType.Directory:
             return
         try:
             system.create_dir(path, recursive=True)
@@ -52,15 +62,17 @@ class Storage:
     def write(self, frame: DataFrame, name: str) -> None:
         """Write a table, replacing an earlier one."""
         try:
-            frame.write.mode("overwrite").parquet(self.absolute(name))
+            frame.write.mode("overwrite").parquet(self.for_spark(name))
         except SPARK_ERRORS as error:
+            if is_unreadable_input(error):
+                raise InvalidData(spark_message(error)) from error
             raise JobFailed(f"expected to write the table {self.path(name)}, got: {spark_message(error)}") from error
 
     def read(self, spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
         """Return a complete table, with the columns of a schema if one is given."""
         self.require_table(name)
         try:
-            frame = spark.read.parquet(self.absolute(name))
+            frame = spark.read.parquet(self.for_spark(name))
         except SPARK_ERRORS as error:
             raise InvalidData(f"expected a table at {self.path(name)}, got: {spark_message(error)}") from error
         return frame if schema is None else with_columns_of(schema, frame, self.path(name))
@@ -81,12 +93,59 @@ class Storage:
         self.require_table(name)
         return count_rows(self.path(name))
 
+    # Drafts.
+
+    @contextlib.contextmanager
+    def draft(self, folder: str) -> Iterator[str]:
+        """Yield the name of a new folder inside ``folder``; drafts are removed before and after the block."""
+        for name in self.names_in(folder):
+            if name.startswith(DRAFT):
+                self.remove(posixpath.join(folder, name))
+        draft = posixpath.join(folder, f"{DRAFT}{secrets.token_hex(4)}")
+        self._make(draft)
+        try:
+            yield draft
+        finally:
+            self.remove(draft)
+
+    def require_writable(self, folder: str) -> None:
+        """Raise an error if nothing can be written into a folder, before work is done for it."""
+        probe = posixpath.join(folder, f"{DRAFT}{secrets.token_hex(4)}")
+        self._make(probe)
+        self.remove(probe)
+
+    def _make(self, folder: str) -> None:
+        system, path = self._locate(folder)
+        try:
+            system.create_dir(path, recursive=True)
+        except OSError as error:
+            place = posixpath.dirname(self.path(folder)) or "the current folder"
+            raise UsageError(f"expected a folder that can be written, got {place}: {first_line(error)}") from None
+
+    def adopt(self, draft: str, folder: str, names: Sequence[str]) -> None:
+        """Move the tables of a draft into a folder, replacing all earlier ones with these names."""
+        for name in names:
+            self.remove(posixpath.join(folder, name))
+            if self.has_table(posixpath.join(draft, name)):
+                self._move(posixpath.join(draft, name), posixpath.join(folder, name))
+
+    def _move(self, table: str, target: str) -> None:
+        system, origin = self._locate(table)
+        _, place = self._locate(target)
+        if can_rename(system):
+            system.move(origin, place)
+            return
+        files = [each.path for each in system.get_file_info(fs.FileSelector(origin, recursive=True)) if each.is_file]
+        # The mark of a complete table comes last.
+        for path in sorted(files, key=lambda path: posixpath.basename(path) == _DONE):
+            system.copy_file(path, place + path.removeprefix(origin))
+        system.delete_dir(origin)
+
     # Files and folders.
 
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
-        system, path = self._locate(name)
-        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+        return bool(info_of(self.path(name)).type != fs.FileType.NotFound)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the object in a JSON file."""
@@ -94,13 +153,18 @@ class Storage:
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a JSON file atomically."""
+        self.write_text(name, json.dumps(content, indent=2) + "\n")
+
+    def write_text(self, name: str, content: str) -> None:
+        """Write a file atomically: an object store shows it when it is complete, others when it is renamed."""
         system, path = self._locate(name)
-        draft = f"{path}.{secrets.token_hex(4)}.draft"
+        place = f"{path}.{secrets.token_hex(4)}.draft" if can_rename(system) else path
         try:
             system.create_dir(posixpath.dirname(path), recursive=True)
-            with system.open_output_stream(draft) as stream:
-                stream.write((json.dumps(content, indent=2) + "\n").encode())
-            system.move(draft, path)
+            with system.open_output_stream(place) as stream:
+                stream.write(content.encode())
+            if place != path:
+                system.move(place, path)
         except OSError as error:
             raise UsageError(f"expected a place to write {self.path(name)}, got: {first_line(error)}") from None
 
@@ -131,6 +195,10 @@ class Storage:
     def absolute(self, name: str) -> str:
         """Return the absolute path of a name, for use by other processes."""
         return absolute(self.path(name))
+
+    def for_spark(self, name: str) -> str:
+        """Return the URI of a name, for use by Spark."""
+        return for_spark(self.path(name))
 
 
 def with_columns_of(schema: StructType, frame: DataFrame, where: str, optional: Sequence[str] = ()) -> DataFrame:

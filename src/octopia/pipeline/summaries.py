@@ -98,8 +98,9 @@ def summarise_setup(workspace: Workspace, traces: Sequence[str], brokers: int) -
     """Summarise advertisements and subscriptions on an overlay with this number of brokers."""
     trace = read_traces(workspace.spark, workspace.storage, *traces).persist()
     try:
-        advertisements = _spread(metrics.advertisement_delay(trace))
-        subscriptions = _spread(metrics.subscription_delay(trace))
+        spread = metrics.spreading(trace)
+        advertisements = _spread(metrics.advertisements_of(spread))
+        subscriptions = _spread(metrics.subscriptions_of(spread))
         messages = _messages(trace)
         sizes: dict[str, dict[str, float]] = {}
         for row in metrics.mean_table_size(trace, brokers).collect():
@@ -146,16 +147,15 @@ def _promptness(row: Mapping[str, Any], prefix: str) -> Promptness:
 
 def _deliveries(trace: DataFrame) -> dict[str, DeliverySummary]:
     messages = _messages(trace)
-    lengths = {row.run_id: row.path_length_mean for row in metrics.path_length(trace).collect()}
     return {
         row.run_id: DeliverySummary(
             row.deliveries,
             row.delay_ms_mean,
             row.share_below_1000_ms,
             messages.get(row.run_id, Counter()),
-            lengths[row.run_id],
+            row.path_length_mean,
         )
-        for row in metrics.publication_delay(trace).collect()
+        for row in metrics.deliveries(trace).collect()
     }
 
 

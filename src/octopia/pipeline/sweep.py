@@ -2,7 +2,8 @@
 
 Finished runs are skipped, so a sweep that was killed continues where it stopped. A run that fails is reported and does
 not affect the others: each has its own process, forked from the worker, which has already read the workload. So even a
-crash affects one run only, and its memory is released.
+crash affects one run only, and its memory is released. The worker does all reading and writing of storage; clients of
+object stores do not survive a fork.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
+import pathlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,11 +22,18 @@ import pyarrow
 from pyspark.sql import SparkSession
 
 from octopia.errors import JobFailed, OctopiaError, UsageError
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
-from octopia.workloads.arrow import first_line
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
+from octopia.workloads.places import first_line
 from octopia.workloads.runs import RunSpec, identity_of
-from octopia.workloads.simulated_run import finished_run, play_run, remove_drafts
-from octopia.workloads.workload import load_workload
+from octopia.workloads.simulated_run import (
+    Prepared,
+    drafting,
+    finish,
+    finished_run,
+    play_prepared,
+    prepare,
+    remove_drafts,
+)
 
 _WATCH_S = 0.5
 _OUTCOME = "run_id string, seconds double, error string"
@@ -83,12 +92,23 @@ def play_apart(run: RunSpec, folder: str) -> Outcome:
     """Run a workload in a separate process, and return the outcome even if that process dies."""
     begin = time.perf_counter()
     try:
-        load_workload(run.workload)
+        prepared = prepare(run)
+        with drafting(folder, run.run_id) as draft:
+            problem = _fork(prepared, draft)
+            if not problem:
+                finish(draft, folder, run.run_id)
     except OctopiaError as error:
-        return Outcome(run.run_id, 0.0, str(error))
+        problem = str(error)
+    except OSError as error:
+        problem = f"expected to write into {folder}, got: {first_line(error)}"
+    return Outcome(run.run_id, round(time.perf_counter() - begin, 3), problem)
+
+
+def _fork(prepared: Prepared, draft: pathlib.Path) -> str:
+    """Play a run in a forked process; return what went wrong, or nothing."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_play, args=(run, folder, theirs))
+    process = context.Process(target=_play, args=(prepared, draft, theirs))
     process.start()
     theirs.close()
     try:
@@ -97,13 +117,13 @@ def play_apart(run: RunSpec, folder: str) -> Outcome:
     except EOFError:
         process.join()
         problem = f"its process ended with exit code {process.exitcode}"
-    return Outcome(run.run_id, round(time.perf_counter() - begin, 3), problem)
+    return problem
 
 
-def _play(run: RunSpec, folder: str, pipe: Connection) -> None:
+def _play(prepared: Prepared, draft: pathlib.Path, pipe: Connection) -> None:
     threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     try:
-        play_run(run, folder)
+        play_prepared(prepared, draft)
         error = ""
     except OctopiaError as problem:
         error = str(problem)

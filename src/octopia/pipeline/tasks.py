@@ -8,7 +8,7 @@ import pyarrow
 from pyspark.sql import SparkSession
 
 from octopia.errors import JobFailed
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 
 _OUTCOME = "number long, error string"
 

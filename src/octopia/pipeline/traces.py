@@ -4,8 +4,8 @@ The name of a trace is one of:
 
 - a file, ``….parquet`` or ``….jsonl``;
 - the folder of a run, with ``trace.parquet`` or else ``trace.jsonl`` in it;
-- the folder of a sweep, with ``traces/<run_id>/trace.parquet`` for each run. Folders whose names begin with a dot or an
-  underscore are unfinished and skipped. A finished one without a trace is an error.
+- the folder of a sweep, with ``traces/<run_id>/trace.parquet`` for each run. Runs without ``run.json`` are unfinished
+  and skipped, as are folders whose names begin with a dot or an underscore. A finished one without a trace is an error.
 
 Columns are checked here; rows are read when Spark needs them. Of several Parquet files, only one is checked. Columns
 that earlier versions did not write are null.
@@ -20,10 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from octopia.errors import InvalidData
 from octopia.pipeline.schemas import TRACE
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 from octopia.pipeline.storage import Storage, with_columns_of
-from octopia.trace import JSON_LINES_FILE, LATER_COLUMNS, PARQUET_FILE
-from octopia.workloads.arrow import absolute
+from octopia.trace import JSON_LINES_FILE, LATER_COLUMNS, PARQUET_FILE, RUN_FILE
 from octopia.workloads.runs import TRACES
 
 _UNFINISHED = (".", "_")
@@ -38,8 +37,8 @@ def read_traces(spark: SparkSession, storage: Storage, *names: str) -> DataFrame
         if not storage.exists(name):
             raise InvalidData(f"expected a trace at {storage.path(name)}, got none: is the path right?")
     files = [file for name in names for file in trace_files(storage, name)]
-    paths = [absolute(storage.path(each)) for each in files]
-    where = paths[0] if len(paths) == 1 else ", ".join(map(storage.path, names))
+    paths = [storage.for_spark(each) for each in files]
+    where = storage.absolute(files[0]) if len(paths) == 1 else ", ".join(map(storage.path, names))
     try:
         frame = _read_json(spark, paths, where) if files[0].endswith(".jsonl") else spark.read.parquet(*paths)
         return with_columns_of(TRACE, frame, where, optional=LATER_COLUMNS)
@@ -55,7 +54,11 @@ def trace_files(storage: Storage, name: str) -> list[str]:
         if storage.exists(posixpath.join(name, file)):
             return [posixpath.join(name, file)]
     folder = posixpath.join(name, TRACES)
-    runs = [run for run in storage.names_in(folder) if not run.startswith(_UNFINISHED)]
+    runs = [
+        run
+        for run in storage.names_in(folder)
+        if not run.startswith(_UNFINISHED) and storage.exists(posixpath.join(folder, run, RUN_FILE))
+    ]
     if not runs:
         raise InvalidData(
             f"expected {PARQUET_FILE}, {JSON_LINES_FILE} or finished runs in {TRACES}/ at {storage.path(name)}, "

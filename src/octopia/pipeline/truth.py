@@ -5,18 +5,16 @@
 the parser returns. They share the parser, the operands of predicates and the types that predicates accept.
 
 Workers read the subscriptions by path and keep them for the next task. Neither engine moves publications between
-partitions, so the number of partitions limits the number of cores in use.
+partitions: ``spread`` divides them first, by the amount of work rather than by the files that they happen to be in.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructField, StructType
@@ -25,22 +23,36 @@ from octopia.content.filters import Disjunction
 from octopia.content.language import parse_filter
 from octopia.errors import InvalidData, InvalidFilter, JobFailed
 from octopia.pipeline.schemas import MATCHES, NUMBER, TEXT, WHOLE
-from octopia.pipeline.spark_session import SPARK_ERRORS, spark_message
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 from octopia.pipeline.sql_conditions import SqlColumn, check_columns
 from octopia.pipeline.sql_engine import pairs_of, shape_of
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.vectorised import KEY, Matcher, Pairs
-from octopia.workloads.arrow import absolute, locate, read_table
+from octopia.workloads.arrow import read_table
+from octopia.workloads.forms import FORM, read_filter
+from octopia.workloads.places import absolute, fingerprint
 from octopia.workloads.workload import ABOUT_PUBLICATIONS
 
 PAIRS_MAX = 500_000
 """The approximate number of pairs that a worker collects per batch."""
+COMPARISONS_PER_TASK = 20_000_000
+"""The number of pairs of a publication and a subscription per task: about a second of work."""
+_PARSING_TASKS = 16
 CHUNK = 10_000
 """The maximum number of subscriptions per pass of the SQL engine."""
 _ARROW_MATCHES = pa.schema([(name, pa.int64()) for name in MATCHES.names])
 _FAULTS = StructType([StructField(KEY, WHOLE), StructField("id", TEXT), StructField("reason", TEXT)])
 _ARROW_FAULTS = pa.schema([(KEY, pa.int64()), ("id", pa.string()), ("reason", pa.string())])
 _WIDER: dict[type[DataType], DataType] = {ByteType: WHOLE, ShortType: WHOLE, IntegerType: WHOLE, FloatType: NUMBER}
+
+
+def spread(publications: DataFrame, publications_count: int, subscriptions_count: int) -> DataFrame:
+    """Return publications in as many partitions as there is work for, each with a range of numbers.
+
+    Ranges keep the pairs of neighbouring publications in the same files, so a part of them is found by reading few.
+    """
+    tasks = -(-publications_count * subscriptions_count // COMPARISONS_PER_TASK)
+    return publications.repartitionByRange(max(1, tasks), KEY)
 
 
 def matches(publications: DataFrame, subscriptions_path: str, every: int = 1) -> DataFrame:
@@ -52,7 +64,7 @@ def matches(publications: DataFrame, subscriptions_path: str, every: int = 1) ->
     path = absolute(subscriptions_path)
     Storage().require_table(path)
     frame, columns = _positional(publications)
-    return frame.mapInArrow(_mapper(path, _version(path), every, (KEY, *columns)), MATCHES)
+    return frame.mapInArrow(_mapper(path, fingerprint(path), every, (KEY, *columns)), MATCHES)
 
 
 def matches_by_sql(publications: DataFrame, subscriptions: Sequence[tuple[int, str]], chunk: int = CHUNK) -> DataFrame:
@@ -63,11 +75,13 @@ def matches_by_sql(publications: DataFrame, subscriptions: Sequence[tuple[int, s
 
 def check_filters(subscriptions: DataFrame) -> None:
     """Raise an error that names the first subscription with an invalid filter, if there is one."""
-    # Parsing takes a millisecond per filter, so it is spread over the workers even if the table is a single file.
-    partitions = int(subscriptions.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    spread = subscriptions.select(KEY, "id", "filter").repartition(partitions, KEY)
+    has_forms = FORM in subscriptions.columns
+    given = subscriptions.select(KEY, "id", "filter", *([FORM] if has_forms else ()))
+    if not has_forms:
+        # Parsing takes a millisecond per filter, so it is spread over the workers even if the table is a single file.
+        given = given.repartition(_PARSING_TASKS, KEY)
     try:
-        found = spread.mapInArrow(_faults, _FAULTS).orderBy(KEY).limit(1).collect()
+        found = given.mapInArrow(_faults, _FAULTS).orderBy(KEY).limit(1).collect()
     except SPARK_ERRORS as error:
         raise JobFailed(f"expected to parse the filters of subscriptions, got: {spark_message(error)}") from error
     for fault in found:
@@ -114,11 +128,16 @@ def _mapper(
 @functools.lru_cache(maxsize=2)
 def _matcher(path: str, version: str, every: int) -> Matcher:
     """Return the matcher of a table of subscriptions; each worker builds it once."""
-    table = read_table(path).select([KEY, "filter"])
+    table = read_table(path, (KEY, "filter", FORM))
     table = table.filter(pa.array(table[KEY].to_numpy() % every == 0)).sort_by(KEY)
-    matcher = Matcher(zip(table[KEY].to_pylist(), table["filter"].to_pylist(), strict=True), _parse)
-    _parse.cache_clear()
-    return matcher
+    texts = table["filter"].to_pylist()
+    forms = dict(zip(texts, _forms(table), strict=True))
+    return Matcher(zip(table[KEY].to_pylist(), texts, strict=True), lambda text: _read(text, forms[text]))
+
+
+def _forms(rows: pa.Table | pa.RecordBatch) -> list[bytes | None]:
+    """Return the parsed filters of rows, or nothing for each if the table has none."""
+    return list(rows.column(FORM).to_pylist()) if FORM in rows.schema.names else [None] * rows.num_rows
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -127,12 +146,8 @@ def _parse(text: str) -> Disjunction:
     return parse_filter(text)
 
 
-def _version(path: str) -> str:
-    """Return a digest of a table's files, so that no worker uses a cached table that has been replaced."""
-    system, place = locate(path)
-    files = system.get_file_info(fs.FileSelector(place, recursive=True))
-    listing = sorted(f"{each.path} {each.size} {each.mtime_ns}" for each in files)
-    return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+def _read(text: str, form: bytes | None) -> Disjunction:
+    return _parse(text) if form is None else read_filter(text, form)
 
 
 def _gathered(chunks: Iterable[Pairs]) -> Iterator[Pairs]:
@@ -156,17 +171,17 @@ def _joined(chunks: Sequence[Pairs]) -> Pairs:
 
 def _faults(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        faults = [_fault(text) for text in batch.column("filter").to_pylist()]
+        faults = list(map(_fault, batch.column("filter").to_pylist(), _forms(batch)))
         bad = pa.array([each is not None for each in faults], pa.bool_())
         columns = [batch.column(KEY), batch.column("id"), pa.array(faults, pa.string())]
         yield pa.RecordBatch.from_arrays(columns, schema=_ARROW_FAULTS).filter(bad)
 
 
-def _fault(text: str | None) -> str | None:
+def _fault(text: str | None, form: bytes | None) -> str | None:
     if text is None:
-        return "expected a text, got null"
+        return "expected the text of a filter, got null"
     try:
-        _parse(text)
+        _read(text, form)
     except InvalidFilter as error:
         return str(error)
     return None
