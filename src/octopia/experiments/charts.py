@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INCHES = (6.4, 4.0)
+# In print, a figure is at most twice as large as here: 3.5 inches for one column of a page and 7.2 for both.
+_INCHES = (5.0, 3.4)
 _PANEL_INCHES = (4.2, 3.6)
-_PANEL = (3.3, 2.7)
-_ONE_LINE = 4
+_PANEL = (2.6, 2.2)
+_ONE_LINE = 3
 """The most entries of a legend that always stand in one line."""
-_LEGEND_ENTRY = 1.75
+_LEGEND_ENTRY = 1.6
 """The width of an entry of a legend, in inches."""
 _DPI = 200
 INK = "#22303c"
@@ -62,11 +64,29 @@ LOOKS: dict[str, Look] = {
     "TID": Look("TID", "#D55E00", "solid", "s", 6.5, 2),
     Algorithm.STATIC: Look("SPR, static", "#56B4E9", _DASHED, "^", 4.5, 3),
     Algorithm.DYNAMIC: Look("IDR, dynamic", "#0072B2", "solid", "o", 6.5, 2),
-    Algorithm.ADAPTIVE: Look("adaptive", "#009E73", "solid", "D", 5.5, 2),
+    Algorithm.ADAPTIVE: Look("adaptive", "#009E73", (0, (4.0, 1.5)), "D", 4.0, 4),
     Algorithm.TID_STATIC: Look("TID-S", "#E69F00", _DASHED, "v", 4.5, 3),
     Algorithm.TID_DYNAMIC: Look("TID-D", "#D55E00", "solid", "s", 6.5, 2),
     "tid-dynamic-per-hop": Look("TID-D, one copy per hop", "#CC79A7", (0, (5.0, 1.5, 1.2, 1.5)), "P", 5.0, 4),
 }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FigureFile:
+    """A figure that was drawn; ``note`` is one sentence about what it shows."""
+
+    name: str
+    title: str
+    png: Path
+    svg: Path
+    note: str
+    by_clock: bool = False
+    """True if it shows measurements by a clock, which differ from run to run."""
+
+    def addresses(self, folder: Path) -> tuple[str, str]:
+        """Return the places of both files as a page in the folder links to them."""
+        png, svg = (Path(os.path.relpath(each, folder)).as_posix() for each in (self.png, self.svg))
+        return png, svg
 
 
 @contextlib.contextmanager
@@ -162,6 +182,15 @@ def _number(value: float, _: int | None = None) -> str:
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
+def save_as(
+    figure: Figure, axes: Sequence[Axes], folder: Path, name: str, title: str, note: str, *, by_clock: bool = False
+) -> FigureFile:
+    """Write a figure into a folder under its name, and return its files."""
+    file = FigureFile(name, title, folder / f"{name}.png", folder / f"{name}.svg", note, by_clock)
+    save(figure, axes, title, file.png, file.svg)
+    return file
+
+
 def save(figure: Figure, axes: Axes | Sequence[Axes], title: str, png: Path, svg: Path) -> None:
     """Put title and legend above the axes, and write both files."""
     # Lines come first in the legend, other marks last; panels share their entries.
@@ -175,7 +204,7 @@ def save(figure: Figure, axes: Axes | Sequence[Axes], title: str, png: Path, svg
     legend = figure.legend([each[1] for each in entries], [each[0] for each in entries], loc="outside upper left",
                   ncols=max(widest, 1), frameon=False, fontsize=9, labelcolor=INK, columnspacing=1.4,
                   handlelength=2.2, borderpad=0.2, title=title, alignment="left",
-                  title_fontproperties={"size": 12, "weight": "bold"})  # fmt: skip
+                  title_fontproperties={"size": 11, "weight": "bold"})  # fmt: skip
     legend.get_title().set_color(INK)
     try:
         png.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from octopia.addresses import Address
+from octopia.client.urls import url_of
 from octopia.errors import Unavailable, UsageError
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay
@@ -36,7 +37,8 @@ def free_addresses(count: int) -> list[Address]:
 def at_free_addresses(overlay: Overlay) -> Overlay:
     """Return the overlay with unused addresses for its brokers."""
     brokers = overlay.scot.brokers
-    return dataclasses.replace(overlay, addresses=dict(zip(brokers, free_addresses(len(brokers)), strict=True)))
+    free = [dataclasses.replace(each, speaks_tls=overlay.security.has_tls) for each in free_addresses(len(brokers))]
+    return dataclasses.replace(overlay, addresses=dict(zip(brokers, free, strict=True)))
 
 
 @contextlib.contextmanager
@@ -59,7 +61,7 @@ def running(overlay: Overlay, processes: int, alone: Collection[BrokerId] = ()) 
 
 def urls_of(overlay: Overlay) -> list[str]:
     """Return the URLs of the brokers, in order of their ids."""
-    return [f"octopia://{overlay.addresses[broker]}/{broker}" for broker in overlay.scot.brokers]
+    return [url_of(overlay.addresses[broker], str(broker)) for broker in overlay.scot.brokers]
 
 
 def cpu_s_of(pid: int) -> float:

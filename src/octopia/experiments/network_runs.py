@@ -110,7 +110,7 @@ def play_on_brokers(
     outage = spec.outage
     if spec.uncongested:
         raise UsageError(f"expected links that may congest on real brokers, got {spec.run_id}, which is uncongested")
-    workload = load_workload(spec.workload)
+    workload = load_workload(spec.workload, spec.first)
     overlay = at_free_addresses(dataclasses.replace(overlay_of(spec, workload), routing=spec.routing))
     folder.mkdir(parents=True, exist_ok=True)
     # A folder without a manifest does not count as a finished run, even if this one fails.

@@ -90,5 +90,5 @@ def test_without_matplotlib_it_says_what_to_install(run: Callable[..., Result], 
 
 def test_a_folder_that_cannot_be_made_is_refused(run: Callable[..., Result], tmp_path: Path):
     (tmp_path / "out").write_text("taken")
-    with pytest.raises(UsageError, match="a folder that can be made"):
+    with pytest.raises(UsageError, match="a folder that can be created"):
         run(outcome())

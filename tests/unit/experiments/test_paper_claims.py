@@ -421,3 +421,20 @@ def test_a_study_says_whether_it_was_run_at_full_size():
     rates = (40_000, 60_000, 80_000, 100_000)
     every = tuple(burst(STATIC, 1.0, 1.0, seed=seed, rate_per_minute=rate) for rate in rates for seed in range(20))
     assert sizes_of(Tables(bursts=every))[BurstRow].full
+
+
+def test_a_result_has_its_spread_over_seeds():
+    later = [burst(STATIC, 1.0, 60_000.0, seed=seed) for seed in (1, 2)]
+    earlier = [burst(DYNAMIC, 1.0, stable_ms, seed=seed) for seed, stable_ms in ((1, 20_000.0), (2, 30_000.0))]
+    (judged, *_) = judge(
+        [each for each in CLAIMS if "IDR is stable" in each.sentence], Tables(bursts=(*later, *earlier))
+    )
+    assert judged.ours is not None
+    assert (judged.ours.text, judged.spread) == ("35.0 s before", "30.0 s before to 40.0 s before")
+    (alone, *_) = judge([judged.claim], Tables(bursts=(later[0], earlier[0])))
+    assert alone.spread == ""
+
+
+def test_models_are_those_of_runs_and_not_of_bounds():
+    tables = Tables(bursts=(burst(STATIC),), bounds=tuple(make.bound(2.0, 1.0, model=model) for model in Model))
+    assert tables.models == (Model.LINKS,)

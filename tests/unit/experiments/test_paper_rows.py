@@ -11,7 +11,8 @@ from socket_rows import socket_row
 
 from octopia.errors import InvalidData
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.paper.csv_tables import read_csv, read_tables, write_csv, write_tables
+from octopia.experiments.csv_rows import read_csv, write_csv
+from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.names import Contender, Model, System
 from octopia.experiments.paper.rows import (
     TABLES,
@@ -136,7 +137,7 @@ def test_a_value_that_is_run_again_replaces_its_rows():
     before = Tables(bursts=rows, sequences=(make.sequence(STATIC, 0, 1.0, 1.0, rate_per_minute=100),))
     now = (burst(100, 0, 9.0), burst(300, 0))
     after = before.updated(now)
-    assert after.bursts == (burst(200, 0), *now)
+    assert after.bursts == (now[0], burst(200, 0), now[1])
     assert after.sequences == before.sequences
 
 
@@ -161,13 +162,13 @@ def test_rows_without_a_size_are_replaced_by_quantity_study_and_run():
     sensitivity = FULL.sensitivity[0]
     other = dataclasses.replace(sensitivity, quantity="queues")
     changed = dataclasses.replace(sensitivity, result="2% more")
-    assert Tables(sensitivity=(sensitivity, other)).updated([changed]).sensitivity == (other, changed)
+    assert Tables(sensitivity=(sensitivity, other)).updated([changed]).sensitivity == (changed, other)
     larger = dataclasses.replace(SOCKETS, brokers=56)
     again = dataclasses.replace(SOCKETS, algorithm=Algorithm.DYNAMIC)
-    assert Tables(sockets=(SOCKETS, larger)).updated([again]).sockets == (larger, again)
+    assert Tables(sockets=(SOCKETS, larger)).updated([again]).sockets == (again, larger)
     faulty, clean = AuditRow("one", 5, 1, 0, 0), AuditRow("two", 5, 0, 0, 0)
     mended = dataclasses.replace(faulty, missing=0)
-    assert Tables(audits=(faulty, clean)).updated([mended]).audits == (clean, mended)
+    assert Tables(audits=(faulty, clean)).updated([mended]).audits == (mended, clean)
 
 
 def test_an_audit_knows_what_was_owed():

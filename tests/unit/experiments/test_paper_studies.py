@@ -33,6 +33,16 @@ def test_a_model_and_a_host_may_be_asked_for():
         load_study(StudyName.DELIVERY, Extent(Scale.TINY, hosts=(HostKind.INNER,)))
 
 
+def test_algorithms_may_be_asked_for():
+    wanted = (Contender.ADAPTIVE, Contender.TID_STATIC)
+    extent = Extent(Scale.TINY, models=(Model.BROKER_SENDER,), hosts=(HostKind.EDGE,), algorithms=wanted)
+    [point] = load_study(StudyName.BURST, extent).points
+    assert [run.algorithm for run in point.runs] == list(wanted)
+    nothing = Extent(Scale.TINY, models=(Model.RACE_TREES,), algorithms=(Contender.TID_DYNAMIC,))
+    with pytest.raises(UsageError, match=r"expected one that burst\.toml runs under this model, got tid-dynamic"):
+        load_study(StudyName.BURST, nothing)
+
+
 def test_what_cannot_differ_is_not_played_twice():
     def played(name: StudyName, models: tuple[Model, ...] = ()) -> list[tuple[str, str]]:
         point = load_study(name, Extent(Scale.TINY, models=models)).points[0]
@@ -43,7 +53,7 @@ def test_what_cannot_differ_is_not_played_twice():
     assert played(StudyName.SUBSCRIBERS, (Model.BROKER_SENDER,)) == [("paper", each) for each in systems]
     assert played(StudyName.SUBSCRIBERS) == [*(("paper", each) for each in systems), ("paper-race-trees", "tid-static")]
     assert len(played(StudyName.BURST)) == 6 + 6 + 1
-    assert len(played(StudyName.DELIVERY)) == 5 + 2 + 1
+    assert len(played(StudyName.DELIVERY)) == 5 + 3 + 1
     # Asked for alone, a model brings the runs that hold for it.
     races = played(StudyName.BURST, (Model.RACE_TREES,))
     assert [profile for profile, _ in races] == ["paper"] * 3 + ["paper-race-trees"]

@@ -1,11 +1,14 @@
 """The formulas of the scale study give what the simulator counts, for any tree, number of clusters and workload."""
 
 import itertools
+from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from octopia.experiments.scale import growth
 from octopia.experiments.scale.failures import places, simulate_failures
 from octopia.experiments.scale.formulas import CrashCounts, Shape, count, count_crash, messages_per_advertisement
 from octopia.experiments.scale.growth import predict, simulate
@@ -14,6 +17,14 @@ from octopia.experiments.scale.workload import Point, Workload
 from octopia.overlay.trees import region_names
 
 SIMULATED = [System.STATIC, System.ADAPTIVE, System.TID]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_collections() -> Iterator[None]:
+    """Do not collect garbage before memory is measured: that takes long in a process with many modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growth, "gc", SimpleNamespace(collect=lambda: 0))
+        yield
 
 
 @st.composite
@@ -36,9 +47,21 @@ def points(draw) -> Point:
 
 
 @pytest.mark.parametrize("system", SIMULATED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(point=points())
 def test_every_total_of_a_run_equals_its_formula(system: System, point: Point):
+    _compare_with_formulas(system, point)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("system", SIMULATED)
+@settings(max_examples=100, deadline=None)
+@given(point=points())
+def test_every_total_of_many_runs_equals_its_formula(system: System, point: Point):
+    _compare_with_formulas(system, point)
+
+
+def _compare_with_formulas(system: System, point: Point) -> None:
     row, checks = simulate(point, system)
     assert row.source is Source.SIMULATED
     assert len(checks) >= 8

@@ -165,7 +165,6 @@ def compare_routing(workspace: Workspace, out: Path, plan: Plan) -> Outcome:
     """Play the workload in the demo's folder, which has its truth, under each algorithm, and audit all."""
     watch = _Watch()
     folder = str(out.absolute())
-    load_workload.cache_clear()  # An earlier demo in this process may have left another workload there.
     host = host_of_burst(f"{folder}/{WORKLOAD}")
     links = slow_alink_and_ilink(f"{folder}/{WORKLOAD}", host)
     outage = Outage(inner_broker(plan.workload.scot(), host, links), plan.outage_ms)

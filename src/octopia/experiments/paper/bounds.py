@@ -12,8 +12,9 @@ that are wanted beyond the cut must cross it once. An overlay of k clusters has 
 broker has k links: one aLink, k - 1 iLinks. So a cut has k senders, 50,000 / (4 x 333.3 - 178.5) = 43.3 s. No routing
 can do better, and a routing that reaches it needs perfect knowledge.
 
-These are the times until queues are empty again: the burst has been carried, and all that came meanwhile. Delays are
-below one second up to μ / (μ - λ) seconds earlier, about two over static paths, which matters in small runs only.
+These are the times until queues are empty again: the burst and all publications since its start have been carried.
+Delays are below one second up to μ / (μ - λ) seconds earlier, about two over static paths, which matters in small runs
+only.
 
 Loads are expectations: they follow from the rates, the brokers of clients and the selectivity, not from a run. If the
 sender belongs to a broker, the bound for any paths counts one sender per broker on the near side of a cut.
@@ -123,7 +124,7 @@ class Load:
         return (60 / self.spec.per_minute_min + 60 / self.spec.per_minute_max) / 2
 
     def lasting_s(self, burst: Burst) -> float:
-        """Return how long ordinary traffic goes on after the burst has begun."""
+        """Return the duration of ordinary traffic after the start of the burst."""
         return max(0.0, self.spec.publications * self.gap_s - burst.start_ms / 1000)
 
     def between(self, sources: Iterable[BrokerId], wanting: Iterable[BrokerId]) -> float:

@@ -11,9 +11,9 @@ import dataclasses
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from octopia.experiments.charts import drawing, frame, panels, save
+from octopia.experiments.charts import FigureFile, drawing, frame, panels, save_as
 from octopia.experiments.paper import columns
 from octopia.experiments.paper.columns import Column
 from octopia.experiments.paper.names import Model
@@ -28,23 +28,6 @@ from octopia.experiments.paper.plots import (
 )
 from octopia.experiments.paper.rows import CostRow, PublisherRow, SubscriberRow, Tables
 from octopia.experiments.paper.sizes import rate_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FigureFile:
-    """A figure that was drawn; ``note`` is one sentence about what it shows."""
-
-    name: str
-    title: str
-    png: Path
-    svg: Path
-    note: str
-    by_clock: bool = False
-    """True if it shows measurements by a clock, which differ from run to run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,8 +72,9 @@ _BURST = (
     "which links can carry the burst over static paths, and over any paths."
 )
 _RECOVERY = (
-    "The time from the start of the burst until delays are normal again. Lines are bounds: no routing over static "
-    "paths, or over any paths, can be faster."
+    "The time from the start of the burst until delays are normal again; a thin line is the spread over seeds. "
+    "A run that ends before that counts until the last late delivery of its burst. Horizontal lines are bounds: over "
+    "static paths, or over any paths, no queue can be empty earlier."
 )
 _BURST_FIGURES = {100_000: 17, 80_000: 18, 60_000: 19, 40_000: 20}
 MAIN = (
@@ -100,7 +84,7 @@ MAIN = (
     "fig17-burst",
     "recovery",
 )
-"""The figures that tell the story, for the documentation."""
+"""The main figures, which the documentation shows."""
 
 
 def draw_all(tables: Tables, folder: Path) -> list[FigureFile]:
@@ -134,7 +118,7 @@ def _charts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
             scale_lines(line[0], rows, chart.column)
             name, title = f"fig{chart.number:02}-{chart.name}", f"Fig. {chart.number}: {chart.title}"
             by_clock = chart.column.row_type is CostRow
-            yield _saved(figure, line, folder, name, title, chart.note, by_clock=by_clock)
+            yield save_as(figure, line, folder, name, title, chart.note, by_clock=by_clock)
 
 
 def _models(tables: Tables, chart: _Chart) -> list[Model]:
@@ -151,7 +135,7 @@ def _path_selection(tables: Tables, folder: Path) -> Iterator[FigureFile]:
         figure, axes = frame("subscribers", "time at a broker (µs)")
         draw_bars(axes, tables.costs)
         name, title = "fig16-path-selection-delay", "Fig. 16: Path selection delay"
-        yield _saved(figure, [axes], folder, name, title, _PATHS, by_clock=True)
+        yield save_as(figure, [axes], folder, name, title, _PATHS, by_clock=True)
 
 
 def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
@@ -170,7 +154,7 @@ def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
                 draw_bounds(axes, [row for row in here.bounds if row.rate_per_minute == rate])
         everywhere = [axes for line in grid for axes in line]
         start_at_zero(everywhere)
-        yield _saved(figure, everywhere, folder, name, title, _BURST)
+        yield save_as(figure, everywhere, folder, name, title, _BURST)
 
 
 def _recovery(tables: Tables, folder: Path) -> Iterator[FigureFile]:
@@ -186,15 +170,7 @@ def _recovery(tables: Tables, folder: Path) -> Iterator[FigureFile]:
             if rows:
                 groups[f"{model}\n{host} host"] = rows, [row for row in here.bounds if row.rate_per_minute == rate]
     figure, ((axes,),) = panels("", "time until stable (s)", [""])
-    figure.set_size_inches(9.6, 4.4)
+    figure.set_size_inches(7.6, 3.6)
     draw_recoveries(axes, groups)
     title = f"Time to overcome a burst of {rate_text(rate)} per minute"
-    yield _saved(figure, [axes], folder, "recovery", title, _RECOVERY)
-
-
-def _saved(
-    figure: Figure, axes: Sequence[Axes], folder: Path, name: str, title: str, note: str, *, by_clock: bool = False
-) -> FigureFile:
-    file = FigureFile(name, title, folder / f"{name}.png", folder / f"{name}.svg", note, by_clock)
-    save(figure, axes, title, file.png, file.svg)
-    return file
+    yield save_as(figure, [axes], folder, "recovery", title, _RECOVERY)

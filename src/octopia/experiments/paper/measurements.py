@@ -112,7 +112,7 @@ def burst_rows(
 
 
 def stable_ms(sequence: Sequence[SequenceRow]) -> float | None:
-    """Return the time from the start of the burst until delays were normal for good; none if they never were."""
+    """Return the time from the start of the burst until delays were and stayed normal; none if they never did."""
     late = [row for row in sequence if row.delay_ms_max > CALM_MS]
     if not late:
         return 0.0

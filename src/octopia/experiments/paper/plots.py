@@ -62,7 +62,8 @@ def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
 def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], Sequence[BoundRow]]]) -> None:
     """Draw the time until a run is stable, one bar per algorithm in each group, with the bounds of the group.
 
-    A bar is the mean over seeds; a run that never is stable counts until its last late delivery.
+    A bar is the mean over seeds, with a line from the least to the most; a run that never is stable counts until its
+    last late delivery.
     """
     sides = _in_order({row.algorithm for rows, _ in groups.values() for row in rows})
     width = 0.8 / max(1, len(sides))
@@ -71,9 +72,11 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
             mine = [row for row in rows if row.algorithm == side]
             if mine:
                 look, shift = LOOKS[side], (number - (len(sides) - 1) / 2) * width
-                height = fmean((row.burst_late_ms if row.stable_ms is None else row.stable_ms) / 1000 for row in mine)
+                each_s = [(row.burst_late_ms if row.stable_ms is None else row.stable_ms) / 1000 for row in mine]
                 label = look.label if place == 0 else None
-                axes.bar(place + shift, height, width * 0.92, color=look.colour, label=label)
+                axes.bar(place + shift, fmean(each_s), width * 0.92, color=look.colour, label=label)
+                if len(each_s) > 1:
+                    axes.vlines(place + shift, min(each_s), max(each_s), color=INK, linewidth=1.0)
         for bound in BOUNDS if bounds else ():
             level_s = fmean(bound.value(row) for row in bounds) / 1000
             axes.plot([place - 0.45, place + 0.45], [level_s, level_s], color=INK, linewidth=1.2,

@@ -6,7 +6,6 @@ can take them out.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,17 +14,17 @@ from statistics import fmean
 import msgspec
 
 from octopia.experiments.audits import AuditRow
-from octopia.experiments.charts import LOOKS
+from octopia.experiments.charts import LOOKS, FigureFile
 from octopia.experiments.page import Block, Cell, Commands, Grid, Heading, Paragraph, Picture, cells, write_page
-from octopia.experiments.paper.figures import FigureFile
 from octopia.experiments.paper.manifest import Manifest
 from octopia.experiments.paper.matrix import Matrix, burst_matrix, clock_matrix, holds_from, is_of_burst, quiet_matrix
-from octopia.experiments.paper.names import Contender
+from octopia.experiments.paper.names import Contender, Model
 from octopia.experiments.paper.plots import BOUNDS
 from octopia.experiments.paper.rows import AS_ASSUMED, BurstRow, DecisiveRow, LoadRow, SensitivityRow, Tables
 from octopia.experiments.paper.sizes import NOT_RUN, StudySize, sizes_of, some
 from octopia.experiments.paper.verdicts import RULE, Claim, Judged, Measure, Verdict
 from octopia.experiments.sockets.report import socket_blocks
+from octopia.pipeline.spec import HostKind
 
 _CLOCK = ("started", "finished")
 _TITLE = "The paper's evaluation and our results"
@@ -76,8 +75,9 @@ _SHARED = (
     "Runs that cannot differ are not repeated: senders take time for publications only, so that broker-sender equals "
     "links in the studies of publishers and subscribers; and trees are TID's, so that OctopiA's results in all studies "
     "but that of publishers are the same under race-trees and links. Without congestion, dynamic and adaptive routing "
-    "take static paths; this is run under links, and not repeated under other models. TID-D is not run in bursts under "
-    "race-trees: where trees differ that much, its copies multiply, and a run of seconds takes hours."
+    "take static paths; this is run under links, and only adaptive routing is run under broker-sender as well. TID-D "
+    "is not run in bursts under race-trees: where trees differ that much, its copies multiply, and a run of seconds "
+    "takes hours."
 )
 _THREATS = (
     "The costs of the models are assumptions. One is inferred from the paper: after bursts of 50,000 publications it "
@@ -178,6 +178,7 @@ def _results(
 ) -> Iterator[Block]:
     yield Heading("Claims")
     yield Paragraph(RULE)
+    yield Paragraph("A result is over all seeds; the least and the most of single seeds stand in brackets.")
     for title, matrix in (("Without congestion", quiet), ("Bursts", bursts)):
         yield Heading(title, 3)
         yield from _matrix(matrix, sizes)
@@ -221,7 +222,8 @@ def _matrix_row(matrix: Matrix, claim: Claim) -> list[Cell]:
 def _judged_cell(judged: Judged) -> Cell:
     if judged.ours is None:
         return Cell("not run")
-    text = f"{judged.ours.text}: {judged.verdict.value}"
+    spread = f" ({judged.spread})" if judged.spread else ""
+    text = f"{judged.ours.text}{spread}: {judged.verdict.value}"
     return Cell(text, judged.claim.by_clock, f"verdict {judged.verdict.value.replace(' ', '-')}")
 
 
@@ -247,6 +249,9 @@ def _recovery(tables: Tables) -> Iterator[Block]:
         return
     settings = [(model, host) for model in tables.models for host in tables.hosts]
     rates = sorted({row.rate_per_minute for row in tables.bursts}, reverse=True)
+    yield Paragraph("Time until a run is stable: the mean, and the least and the most if there are several seeds.")
+    yield _stable_grid([(rate, setting) for rate in rates for setting in settings], tables)
+    yield Paragraph("The same with delays. Burst over after is the last delivery of the burst above one second.")
     rows = [
         line
         for rate in rates
@@ -256,6 +261,23 @@ def _recovery(tables: Tables) -> Iterator[Block]:
     header = ("Rate per minute", "Model", "Algorithm", "Stable after", "Burst over after", "Mean delay, all",
               "Mean delay, burst", "Within 1 s: publications, deliveries, burst")  # fmt: skip
     yield Grid(header, rows)
+
+
+def _stable_grid(keys: Sequence[tuple[int, tuple[Model, HostKind]]], tables: Tables) -> Grid:
+    """Return one line per rate, model and kind of host broker, with one column per algorithm."""
+    contenders = [each for each in Contender if any(row.algorithm == each for row in tables.bursts)]
+    rows = []
+    for rate, (model, host) in keys:
+        here = tables.under(model, host)
+        mine = [row for row in here.bursts if row.rate_per_minute == rate]
+        bounds = [row for row in here.bounds if row.rate_per_minute == rate]
+        stable_ms = [[row.stable_ms for row in mine if row.algorithm == each] for each in contenders]
+        found = [_range_s(each) if each else "" for each in stable_ms]
+        limits = [_range_s([bound.value(row) for row in bounds]) if bounds else "" for bound in BOUNDS]
+        if mine:
+            rows.append(cells(rate, model, host, len({row.seed for row in mine}), *found, *limits))
+    labels = [LOOKS[each].label for each in contenders]
+    return Grid(("Rate", "Model", "Host", "Seeds", *labels, *(_capital(bound.name) for bound in BOUNDS)), rows)
 
 
 def _recovery_rows(tables: Tables, rate: int, setting: str) -> Iterator[list[Cell]]:
@@ -285,8 +307,9 @@ def _range_s(values_ms: Sequence[float | None]) -> str:
     known = [value / 1000 for value in values_ms if value is not None]
     if not known:
         return "never"
-    mean = f"{fmean(known):.2f} s"
-    spread = f" ({min(known):.2f} to {max(known):.2f})" if len(known) > 1 else ""
+    digits = 0 if max(known) >= 100 else 1 if max(known) >= 20 else 2
+    mean = f"{fmean(known):.{digits}f} s"
+    spread = f" ({min(known):.{digits}f} to {max(known):.{digits}f})" if len(known) > 1 else ""
     return mean + spread + ("" if len(known) == len(values_ms) else f", {len(values_ms) - len(known)} never")
 
 
@@ -334,7 +357,6 @@ def _capital(text: str) -> str:
 def _not_reproduced(*matrices: Matrix) -> Iterator[Block]:
     yield Heading("What we could not reproduce")
     judged = [(matrix, claim) for matrix in matrices for claim in matrix.claims if matrix.columns]
-    best = {Verdict.AGREES: "", Verdict.SAME_DIRECTION: "", Verdict.DIFFERS: ""}
     missed = [
         cells(
             claim.figure,
@@ -343,7 +365,7 @@ def _not_reproduced(*matrices: Matrix) -> Iterator[Block]:
             matrix.best(claim).value,
         )
         for matrix, claim in judged
-        if matrix.best(claim) in best and matrix.best(claim) is not Verdict.AGREES
+        if matrix.best(claim) in (Verdict.SAME_DIRECTION, Verdict.DIFFERS)
     ]
     if not missed:
         yield Paragraph("Nothing was run that does not agree under some model.")
@@ -370,7 +392,7 @@ def _figures(figures: Sequence[FigureFile], folder: Path) -> Iterator[Block]:
         yield Paragraph("Not drawn.")
     for figure in figures:
         note = f"{figure.note} Measured by the clock." if figure.by_clock else figure.note
-        yield Picture(figure.title, _relative(figure.png, folder), _relative(figure.svg, folder), note)
+        yield Picture(figure.title, *figure.addresses(folder), note)
 
 
 def _sensitivity(rows: Sequence[SensitivityRow]) -> Iterator[Block]:
@@ -454,7 +476,3 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", ", ".join(map(str, value))
         else:
             yield f"{prefix}{key}", str(value)
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix()

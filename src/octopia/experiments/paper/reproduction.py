@@ -30,7 +30,7 @@ from octopia.experiments.paper.rows import CostRow, LoadRow, Tables
 from octopia.experiments.paper.sensitivity import decide, vary
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import Extent, Study, load_study
-from octopia.experiments.paper.study_runs import Ran, run_study
+from octopia.experiments.paper.study_runs import Ran, read_study_runs, run_study
 from octopia.experiments.sockets.cases import study_at
 from octopia.experiments.sockets.figures import draw_cases
 from octopia.experiments.sockets.runs import Compared, compare_over_sockets
@@ -45,7 +45,7 @@ _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 _MANIFEST = "manifest.json"
 OVER_SOCKETS = "real"
 """The folder of the comparison over real sockets, and its name among the studies that failed."""
-MEASURING = Measuring(rounds=15)
+MEASURING = Measuring(rounds=9)
 _MEASURED = (*PAPER_ALGORITHMS, Contender.ADAPTIVE)
 
 
@@ -57,6 +57,8 @@ class Reproduction:
     extent: Extent
     out: Path
     market: Market
+    only_finished: bool = False
+    """True if nothing is run, and the report has what is finished."""
     real: bool = False
     """True if all algorithms are also compared over real sockets."""
     images: Path | None = None
@@ -83,6 +85,7 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     """Run the unfinished part of the studies, and write the report.
 
     After a study fails, the others still run. The report has its finished part, and the next call continues it.
+    With ``only_finished``, nothing runs.
     """
     started = _now()
     before = _manifest_before(wanted)
@@ -90,7 +93,7 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     folder = wanted.out / "tables"
     tables = read_tables(folder)
     measured = before.studies.get(StudyName.DELIVERY) if before is not None else None
-    if measured is None or measured.commit != manifest.commit:
+    if not wanted.only_finished and (measured is None or measured.commit != manifest.commit):
         # Other code may take another time.
         tables = dataclasses.replace(tables, costs=())
         write_tables(tables, folder)
@@ -103,7 +106,8 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
                 tables = tables.updated(part.tables)
                 write_tables(tables, folder)
                 if part.commits:
-                    notes[name] = msgspec.structs.replace(notes[name], runs_of=part.commits)
+                    seeds = part.tables.seeds or notes[name].seeds
+                    notes[name] = msgspec.structs.replace(notes[name], runs_of=part.commits, seeds=seeds)
         except JobFailed as error:
             failed[name] = error
             notes[name] = msgspec.structs.replace(notes[name], failed=str(error))
@@ -127,6 +131,9 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
 def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
     """Run one study and everything that belongs to it, and yield the rows of each part."""
     study = load_study(name, wanted.extent)
+    if wanted.only_finished:
+        yield read_study_runs(workspace, study, str(wanted.out / "runs"))
+        return
     runs = sum(len(point.runs) for point in study.points)
     workspace.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
@@ -161,9 +168,9 @@ def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[Cost
         if subscribers not in known:
             known.add(subscribers)
             workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
-            with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as tell:
+            with workspace.stages.line(f"measuring the code with {subscribers:,} subscribers") as report:
                 rows += measure_costs(workload, _MEASURED, MEASURING)
-                tell("by the clock")
+                report("by the clock")
     return tuple(rows)
 
 
@@ -171,9 +178,9 @@ def _loads(workspace: Workspace, study: Study, runs: Path) -> tuple[LoadRow, ...
     """Count the ordinary publications on links in the first workload of the burst study."""
     point = study.points[0]
     workload = load_workload(workspace.storage.absolute(f"{runs}/{study.name}/{point.folder}"))
-    with workspace.stages.line("counting ordinary publications on links") as tell:
+    with workspace.stages.line("counting ordinary publications on links") as report:
         rows = tuple(measure_loads(workload, point.workload))
-        tell(f"{rows[0].publications:,}")
+        report(f"{rows[0].publications:,}")
     return rows
 
 

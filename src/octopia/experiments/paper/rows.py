@@ -35,7 +35,7 @@ class PublisherRow:
     table_size_mean: float
     advertisement_messages: int
     confirmation_messages: int
-    """Messages that tell clients that a request is in force; the paper has none."""
+    """Messages that confirm to clients that a request is in force; the paper has none."""
     duplicate_share: float
     """The share of advertisement messages that were discarded as duplicates, from 0 to 1."""
 
@@ -243,9 +243,18 @@ class Tables:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """The models under which something was run."""
-        found = {row.model for row in self if not isinstance(row, _WITHOUT_MODEL)}
+        """The models under which something was run; bounds exist for all of them."""
+        found = {row.model for row in self if not isinstance(row, _WITHOUT_MODEL | BoundRow)}
         return tuple(each for each in Model if each in found)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the studies in virtual time."""
+        return tuple(sorted({row.seed for row in self if isinstance(row, _SEEDED)}))
+
+    def of_seed(self, seed: int) -> Tables:
+        """Return the rows with this seed, and those without one."""
+        return tables_of(row for row in self if not isinstance(row, _SEEDED) or row.seed == seed)
 
     @property
     def hosts(self) -> tuple[HostKind, ...]:
@@ -254,10 +263,16 @@ class Tables:
         return tuple(each for each in HostKind if each in found)
 
     def updated(self, newer: Iterable[Row]) -> Tables:
-        """Return the tables with newer rows in place of those of the same group."""
-        added = list(newer)
-        replaced = {(type(row), group_of(row)) for row in added}
-        return tables_of([*(row for row in self if (type(row), group_of(row)) not in replaced), *added])
+        """Return the tables with newer rows in the place of those of the same group, and with new groups at the end."""
+        groups = _by_group(self) | _by_group(newer)
+        return tables_of(itertools.chain.from_iterable(groups.values()))
+
+
+def _by_group(rows: Iterable[Row]) -> dict[tuple[type[object], Any], list[Row]]:
+    groups: dict[tuple[type[object], Any], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((type(row), group_of(row)), []).append(row)
+    return groups
 
 
 TABLES: dict[type[Any], str] = {typing.get_args(rows)[0]: name for name, rows in typing.get_type_hints(Tables).items()}
@@ -300,6 +315,7 @@ def key_of(row: RunRow) -> tuple[int, int, str]:
     return size_of(row), seed, host
 
 
+_SEEDED = PublisherRow | SubscriberRow | DeliveryRow | BurstRow | SequenceRow
 _WITHOUT_MODEL = CostRow | LoadRow | SocketRow | SensitivityRow | DecisiveRow | AuditRow
 
 

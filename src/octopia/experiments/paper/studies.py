@@ -103,8 +103,8 @@ class Study:
 class Extent:
     """The part of a study to run: its scale, and settings that replace those of the scale.
 
-    ``seeds`` is a number, and ``values`` are those of the field that varies. ``models`` and ``hosts`` choose among
-    those of the study.
+    ``seeds`` is a number, and ``values`` are those of the field that varies. ``models``, ``hosts`` and ``algorithms``
+    choose among those of the study.
     """
 
     scale: Scale
@@ -112,6 +112,7 @@ class Extent:
     values: tuple[float, ...] = ()
     models: tuple[Model, ...] = ()
     hosts: tuple[HostKind, ...] = ()
+    algorithms: tuple[Contender, ...] = ()
 
 
 def load_study(name: StudyName, extent: Extent) -> Study:
@@ -130,7 +131,10 @@ def read_study(path: Path, name: StudyName, extent: Extent) -> Study:
     seeds = int(chosen.pop("seeds", 1))
     a_point = int(chosen.pop("deliveries_a_point", 5000))
     run |= {key: chosen.pop(key) for key in _OF_RUNS if key in chosen}
-    runs = _Runs(path.name, name, run, extent.models)
+    runs = _Runs(path.name, name, run, extent.models, extent.algorithms)
+    if not runs.played():
+        named = ", ".join(extent.algorithms)
+        raise UsageError(f"--algorithm: expected one that {path.name} runs under this model, got {named}")
     points = _points(path, workload | chosen, runs, dataclasses.replace(extent, seeds=extent.seeds or seeds))
     return Study(name, title, points, a_point)
 
@@ -190,18 +194,19 @@ class _Runs:
     study: StudyName
     fields: dict[str, Any]
     models: tuple[Model, ...]
+    algorithms: tuple[Contender, ...]
 
     def with_seed(self, seed: int) -> Iterator[RunSpec]:
         """Yield the runs with a seed."""
         fields = {key: value for key, value in self.fields.items() if key not in _OF_RUNS}
-        for model, contender in self._played():
+        for model, contender in self.played():
             chosen = {"algorithm": contender.algorithm, "tid_copies": contender.tid_copies, "profile": model.profile}
             try:
                 yield msgspec.convert(fields | chosen | {"seed": seed, "workload": ""}, RunSpec)
             except msgspec.ValidationError as error:
                 raise InvalidFile(f"{self.file}: {error}") from None
 
-    def _played(self) -> list[tuple[Model, Contender]]:
+    def played(self) -> list[tuple[Model, Contender]]:
         """Return what is to be played, each once: the runs of one model may hold for another."""
         wanted = self.models or [self._choice(Model, each) for each in _listed(self.fields.get("model", Model.LINKS))]
         return list(
@@ -209,6 +214,7 @@ class _Runs:
                 (model.played_as(self.study, is_tid=contender.algorithm.is_tid), contender)
                 for model in wanted
                 for contender in self._contenders(model)
+                if not self.algorithms or contender in self.algorithms
             )
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -44,12 +44,34 @@ class Ran:
 def run_study(workspace: Workspace, study: Study, folder: str, market: Market) -> Ran:
     """Run the unfinished part of a study, and return its rows."""
     place = f"{folder}/{study.name}"
-    is_audited = study.name in _AUDITED
-    runs = _run(workspace, study, place, market, with_truth=is_audited)
+    return _found(workspace, study, place, _run(workspace, study, place, market, with_truth=study.name in _AUDITED))
+
+
+def read_study_runs(workspace: Workspace, study: Study, folder: str) -> Ran:
+    """Return the rows of the finished part of a study; nothing is run or removed, so another process may be at work."""
+    from octopia.pipeline.jobs import TRUTH
+    from octopia.pipeline.sweep import pending
+
+    place, storage = f"{folder}/{study.name}", workspace.storage
+    needed = TRUTH if study.name in _AUDITED else ""
+    made = [
+        point
+        for point in study.points
+        if storage.exists(f"{place}/{point.folder}/{WORKLOAD_FILE}")
+        and (not needed or storage.has_table(f"{place}/{point.folder}/{needed}"))
+    ]
+    planned = plan(workspace, dataclasses.replace(study, points=tuple(made)), place, "runs")
+    left = {run.run_id for run in pending([each.run for each in planned], storage.absolute(f"{place}/runs"))}
+    return _found(workspace, study, place, [each for each in planned if each.run.run_id not in left])
+
+
+def _found(workspace: Workspace, study: Study, place: str, runs: Sequence[PlannedRun]) -> Ran:
+    """Return the rows of finished runs, audited where the study has a truth, and the bounds of their workloads."""
     commits = {str(workspace.storage.read_json(f"{each.folder}/{RUN_FILE}").get("commit", UNKNOWN)) for each in runs}
-    audits = run_audits(workspace, runs, place) if is_audited else ()
+    audits = run_audits(workspace, runs, place) if study.name in _AUDITED else ()
     found = find_rows(workspace, study, runs)
-    bounds = [row for point in study.points for row in bound_rows(point, list(Model))]
+    points = {each.point.name: each.point for each in runs}
+    bounds = [row for point in points.values() for row in bound_rows(point, list(Model))]
     rows = [*(row for each in runs for row in found[each.run.run_id]), *bounds, *audits]
     return Ran(tables_of(rows), tuple(sorted(commits)))
 

@@ -87,21 +87,33 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim with our result."""
+    """A claim with our result over all seeds, and with that of each seed if there are several."""
 
     claim: Claim
     ours: Ours | None
     verdict: Verdict
+    by_seed: tuple[Ours, ...] = ()
+
+    @property
+    def spread(self) -> str:
+        """The least and the most over the seeds; empty with one seed, and for counts of runs or exact numbers."""
+        if len(self.by_seed) < 2 or self.claim.measure in (Measure.SHARE, Measure.EXACT):
+            return ""
+        least, *_, most = sorted(self.by_seed, key=lambda each: each.value)
+        return "with every seed" if least.text == most.text else f"{least.text} to {most.text}"
 
 
 def judge(claims: Sequence[Claim], tables: Tables) -> list[Judged]:
     """Compute our result for each claim, and judge it."""
     sizes = sizes_of(tables)
-    return [
-        Judged(claim, ours, verdict_of(claim, ours, full_runs=sizes[claim.comparison.row_type].full_runs))
-        for claim in claims
-        for ours in [claim.comparison.compute(tables)]
-    ]
+    apart = [tables.of_seed(seed) for seed in tables.seeds] if len(tables.seeds) > 1 else []
+    judged = []
+    for claim in claims:
+        ours = claim.comparison.compute(tables)
+        verdict = verdict_of(claim, ours, full_runs=sizes[claim.comparison.row_type].full_runs)
+        found = () if claim.by_clock else (claim.comparison.compute(each) for each in apart)
+        judged.append(Judged(claim, ours, verdict, tuple(each for each in found if each is not None)))
+    return judged
 
 
 def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:

@@ -2,7 +2,7 @@
 
 After a crash the broker restarts without memory and recovers from its neighbours. Its clients connect again and repeat
 their requests, which are new requests to the cluster; the old ones are withdrawn. A link that is cut stays so until
-both ends have noticed; meanwhile nothing changes, so that the exchange finds nothing to repair.
+both ends have noticed; nothing else changes, so the exchange finds nothing to repair.
 
 TID-based routing, as the paper describes it, has no exchange of state, so its rows are by formula: the entries that the
 broker held, each sent once more, which is the least that any repair costs. A flood keeps no state about others.

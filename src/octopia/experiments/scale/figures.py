@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octopia.experiments.charts import LOOKS, Look, drawing, frame, save
+from octopia.experiments.charts import LOOKS, FigureFile, Look, drawing, frame, save_as
 from octopia.experiments.scale.names import Fault, Series, Source, System
-from octopia.experiments.scale.rows import FailureRow, GrowthRow, MemoryRow
+from octopia.experiments.scale.rows import FailureRow, GrowthRow, MemoryRow, Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,16 +18,6 @@ _LINEAR_MAX, _FEW_TICKS_FROM = 8, 300
 """The ratios of the largest to the smallest value up to which an axis is linear, and from which it has few ticks."""
 
 _FLOOD = Look("flood", "#8a8f94", (0, (1, 1.6)), "x", 5.5, 1)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FigureFile:
-    """A figure that was drawn; ``note`` says what it shows."""
-
-    title: str
-    png: Path
-    svg: Path
-    note: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,12 +67,10 @@ _CHARTS = (
 )  # fmt: skip
 
 
-def draw_all(
-    growth: Sequence[GrowthRow], failures: Sequence[FailureRow], memory: Sequence[MemoryRow], folder: Path
-) -> list[FigureFile]:
+def draw_all(tables: Tables, folder: Path) -> list[FigureFile]:
     """Draw every figure that has rows."""
     with drawing():
-        return [*_growth(growth, folder), *_failures(failures, folder), *_memory(memory, folder)]
+        return [*_growth(tables.growth, folder), *_failures(tables.failures, folder), *_memory(tables.memory, folder)]
 
 
 def _growth(rows: Sequence[GrowthRow], folder: Path) -> Iterator[FigureFile]:
@@ -100,7 +88,7 @@ def _growth(rows: Sequence[GrowthRow], folder: Path) -> Iterator[FigureFile]:
                 )
                 _line(axes, _look(system), found)
             _scale(axes, [chart.x(row) for row in mine], [chart.y(row) or 0.0 for row in mine])
-            yield _saved(figure, axes, folder, chart.name, chart.title, chart.note)
+            yield save_as(figure, [axes], folder, chart.name, chart.title, chart.note)
 
 
 def _is_of_line(row: GrowthRow, rows: Sequence[GrowthRow]) -> bool:
@@ -118,7 +106,7 @@ def _failures(rows: Sequence[FailureRow], folder: Path) -> Iterator[FigureFile]:
             _line(axes, _look(system), sorted(found.values()))
         _scale(axes, [row.brokers for row in mine], [row.messages for row in mine])
         note = "Gap notices reach every broker; the rest is the restored table. TID: the entries that must be restored."
-        yield _saved(figure, axes, folder, "crash-messages", "Messages after the crash of an inner broker", note)
+        yield save_as(figure, [axes], folder, "crash-messages", "Messages after the crash of an inner broker", note)
 
 
 def _memory(rows: Sequence[MemoryRow], folder: Path) -> Iterator[FigureFile]:
@@ -128,9 +116,8 @@ def _memory(rows: Sequence[MemoryRow], folder: Path) -> Iterator[FigureFile]:
             found = [(row.entries, row.bytes_per_entry, Source.SIMULATED) for row in rows if row.system is system]
             _line(axes, _look(system), sorted(found))
         _scale(axes, [row.entries for row in rows], [row.bytes_per_entry for row in rows])
-        yield _saved(
-            figure, axes, folder, "memory", "Memory of a broker", "Resident memory of the process of one broker."
-        )
+        note = "Resident memory of the process of one broker."
+        yield save_as(figure, [axes], folder, "memory", "Memory of a broker", note, by_clock=True)
 
 
 def _look(system: System) -> Look:
@@ -165,12 +152,3 @@ def _scale(axes: Axes, xs: Iterable[float], ys: Collection[float]) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if spread < _FEW_TICKS_FROM else (1.0,)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-
-
-def _saved(figure: object, axes: Axes, folder: Path, name: str, title: str, note: str) -> FigureFile:
-    from matplotlib.figure import Figure
-
-    assert isinstance(figure, Figure)
-    file = FigureFile(title, folder / f"{name}.png", folder / f"{name}.svg", note)
-    save(figure, axes, title, file.png, file.svg)
-    return file

@@ -1,7 +1,8 @@
-"""Tasks in processes of their own: memory is released after each, and one that fails does not affect the others."""
+"""Tasks in separate processes: memory is released after each, and one that fails does not affect the others."""
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -16,7 +17,7 @@ import msgspec
 
 from octopia.experiments.scale.plan import memory_bytes_of
 from octopia.experiments.scale.tasks import Task, run_to_file
-from octopia.workloads.arrow import first_line
+from octopia.workloads.places import first_line
 from octopia.workloads.provenance import commit
 
 _FORK = multiprocessing.get_context("fork")
@@ -25,7 +26,7 @@ _SHARE = 0.8
 """The share of the machine's memory that tasks may take together."""
 
 OnOutcome: TypeAlias = Callable[[str, str], None]
-"""Takes the name of a task that has ended, and an error or an empty text."""
+"""Takes the name of a task that has ended, and an error or an empty string."""
 
 
 class _Running:
@@ -40,7 +41,7 @@ class _Running:
         theirs.close()
 
     def outcome(self) -> str:
-        """Wait for the end, and return the error or an empty text."""
+        """Wait for the end, and return the error or an empty string."""
         try:
             error = str(self._ours.recv())
         except EOFError:
@@ -69,7 +70,7 @@ def run_forked(tasks: Sequence[Task], folder: Path, jobs: int, on_outcome: OnOut
 
 
 def run_one(encoded: bytes, folder: str) -> str:
-    """Run one encoded task in a process of its own; return its error or an empty text."""
+    """Run one encoded task in a separate process; return its error or an empty string."""
     return _Running(msgspec.json.decode(encoded, type=Task), Path(folder)).outcome()
 
 
@@ -84,6 +85,7 @@ def _fits(task: Task, running: Sequence[_Running]) -> bool:
 
 
 def _run(task: Task, folder: Path, pipe: multiprocessing.connection.Connection) -> None:
+    gc.freeze()  # A collection need not look at, and copy, what the parent process has loaded.
     threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     try:
         run_to_file(task, folder)

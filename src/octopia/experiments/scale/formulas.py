@@ -109,7 +109,7 @@ def count_crash(shape: Shape, alinks: int, entries: int, local: int) -> CrashCou
     ``entries`` is the size of its PRT before, and ``local`` the part that its own clients issued. It fetches the rest
     from its neighbours, and passes each entry on to its other primary neighbours, which know it. Its clients subscribe
     again, which costs as much as at first. What they had issued before is withdrawn: its neighbours know that from its
-    digest, and tell all others. Its neighbours also notify every other broker that publications may be missing.
+    digest, and notify all others. Its neighbours also notify every other broker that publications may be missing.
     """
     neighbours = alinks + shape.clusters - 1
     return CrashCounts(
@@ -200,7 +200,7 @@ def _subscriptions(workload: Workload, system: System, shape: Shape) -> tuple[in
 
 
 def _bit_messages(workload: Workload, system: System) -> int:
-    """Return the messages that set bits, if all publishers advertise before anybody subscribes.
+    """Return the messages that set bits, if all publishers advertise before the first subscription.
 
     One message goes over an iLink to the host broker of advertisements of a symbol: from each other cluster when its
     first subscription to the symbol arrives, and under adaptive routing for each direction that it arrives from.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from octopia.experiments.charts import FigureFile
 from octopia.experiments.page import Block, Cell, Commands, Grid, Heading, Paragraph, Picture, cells, write_page
-from octopia.experiments.scale.figures import FigureFile
 from octopia.experiments.scale.names import Scale, Series, Source
-from octopia.experiments.scale.rows import CheckRow, FailureRow, GrowthRow, MemoryRow
+from octopia.experiments.scale.rows import CheckRow, FailureRow, GrowthRow, MemoryRow, Tables
 from octopia.workloads.provenance import describe_machine
 
 _TITLE = "OctopiA beyond the paper"
@@ -27,12 +27,10 @@ _GROWTH = ("tree x clusters", "brokers", "subscriptions", "publishers per symbol
 def write_report(
     out: Path,
     scale: Scale,
-    growth: Sequence[GrowthRow],
-    failures: Sequence[FailureRow],
-    memory: Sequence[MemoryRow],
-    checks: Sequence[CheckRow],
+    tables: Tables,
     figures: Sequence[FigureFile],
     commits: Sequence[str],
+    *,
     missing: int,
 ) -> Path:
     """Write report.md and report.html, and return the path of the latter."""
@@ -44,20 +42,16 @@ def write_report(
             "all, and twenty subscriptions want each publication. Messages are those between brokers."
         ),
         *([Paragraph(f"Runs that are not finished: {missing}. The same command continues.")] if missing else []),
-        *(Picture(each.title, *_addresses(each, out), each.note) for each in figures),
-        *_growth(growth),
-        *_failures(failures),
-        *_memory(memory),
-        *_checks(checks),
+        *(Picture(each.title, *each.addresses(out), each.note) for each in figures),
+        *_growth(tables.growth),
+        *_failures(tables.failures),
+        *_memory(tables.memory),
+        *_checks(tables.checks),
         Heading("How this was made"),
         Paragraph(f"Commit {', '.join(commits)}. {describe_machine()}.", by_clock=True),
         Commands((f"octopia scale --scale {scale}",)),
     ]
     return write_page(out, _TITLE, blocks)[1]
-
-
-def _addresses(figure: FigureFile, out: Path) -> tuple[str, str]:
-    return figure.png.relative_to(out).as_posix(), figure.svg.relative_to(out).as_posix()
 
 
 def _growth(rows: Sequence[GrowthRow]) -> Iterator[Block]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from octopia.experiments.scale.names import Fault, Series, Source, System
 
@@ -36,7 +34,7 @@ class GrowthRow:
     """The mean size of the PRT of a broker."""
     messages_per_publication: float | None
     false_positives_per_publication: float
-    """The clusters that a publication enters although nobody there wants it."""
+    """The clusters that a publication enters although no subscription there matches it."""
     deliveries_per_publication: float
     hops: float
     """The mean number of links between brokers on the path of a delivery."""
@@ -121,20 +119,21 @@ class MemoryRow:
     """The time to match a publication."""
 
 
-Row = GrowthRow | CheckRow | FailureRow | MemoryRow
+Row = GrowthRow | FailureRow | MemoryRow | CheckRow
 
 
-def write_csv(path: Path, row_type: type[Row], rows: Iterable[Row]) -> None:
-    """Write a table; floats are rounded to six places, and None is an empty cell."""
-    columns = [field.name for field in dataclasses.fields(row_type)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_text_of(getattr(row, column)) for column in columns] for row in rows)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tables:
+    """All rows of the study, or those that are finished."""
 
+    growth: Sequence[GrowthRow]
+    failures: Sequence[FailureRow]
+    memory: Sequence[MemoryRow]
+    checks: Sequence[CheckRow]
 
-def _text_of(value: object) -> str:
-    if value is None:
-        return ""
-    return repr(round(value, 6)) if isinstance(value, float) else str(value)
+    def named(self) -> Iterator[tuple[str, type[Row], Sequence[Row]]]:
+        """Yield each table with its name and the type of its rows."""
+        yield "growth", GrowthRow, self.growth
+        yield "failures", FailureRow, self.failures
+        yield "memory", MemoryRow, self.memory
+        yield "checks", CheckRow, self.checks

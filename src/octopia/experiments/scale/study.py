@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from octopia.experiments.csv_rows import write_csv
 from octopia.experiments.scale.figures import draw_all
 from octopia.experiments.scale.forks import run_forked, run_one
 from octopia.experiments.scale.names import Scale, System
 from octopia.experiments.scale.plan import EXTENTS, plan
 from octopia.experiments.scale.report import write_report
-from octopia.experiments.scale.rows import CheckRow, FailureRow, GrowthRow, MemoryRow, write_csv
-from octopia.experiments.scale.tasks import Task, pending, results
+from octopia.experiments.scale.rows import CheckRow, FailureRow, GrowthRow, Tables
+from octopia.experiments.scale.tasks import Result, Task, pending, results
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Workspace
@@ -43,23 +44,22 @@ def study(scale: Scale, out: Path, run: Runner) -> Studied:
     tasks, folder = plan(EXTENTS[scale]), out / "runs"
     failed = run(pending(tasks, folder), folder)
     found = results(tasks, folder)
-    growth = sorted((row for each in found for row in each.growth), key=_growth_order)
-    failures = sorted((row for each in found for row in each.failures), key=_failure_order)
-    memory = sorted((row for each in found for row in each.memory), key=lambda row: (row.system, row.entries))
-    checks = tuple(row for each in found for row in each.checks)
-    tables: Iterable[tuple[str, type, Sequence[GrowthRow | FailureRow | MemoryRow | CheckRow]]] = (
-        ("growth", GrowthRow, growth),
-        ("failures", FailureRow, failures),
-        ("memory", MemoryRow, memory),
-        ("checks", CheckRow, checks),
-    )
-    for name, row_type, rows in tables:
+    tables = _tables_of(found)
+    for name, row_type, rows in tables.named():
         write_csv(out / "tables" / f"{name}.csv", row_type, rows)
-    figures = draw_all(growth, failures, memory, out / "figures")
+    figures = draw_all(tables, out / "figures")
     commits = sorted({each.commit for each in found})
-    missing = len(tasks) - len(found)
-    page = write_report(out, scale, growth, failures, memory, checks, figures, commits, missing)
-    return Studied(page, failed, tuple(row for row in checks if not row.agrees))
+    page = write_report(out, scale, tables, figures, commits, missing=len(tasks) - len(found))
+    return Studied(page, failed, tuple(row for row in tables.checks if not row.agrees))
+
+
+def _tables_of(found: Sequence[Result]) -> Tables:
+    return Tables(
+        sorted((row for each in found for row in each.growth), key=_growth_order),
+        sorted((row for each in found for row in each.failures), key=_failure_order),
+        sorted((row for each in found for row in each.memory), key=lambda row: (row.system, row.entries)),
+        [row for each in found for row in each.checks],
+    )
 
 
 def in_processes(jobs: int) -> Runner:

@@ -40,7 +40,7 @@ class SocketRow:
     delay_ms_p99: float
     publication_messages: int
     status_messages: int
-    """Messages by which brokers tell others about their links, after the start; only adaptive routing has them."""
+    """Messages about the state of links after the start; only adaptive routing has them."""
     predicted_share: float
     predicted_share_least: float
     predicted_share_most: float

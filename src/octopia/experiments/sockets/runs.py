@@ -149,16 +149,16 @@ def _play(workspace: Workspace, run: RunSpec, folder: Path) -> None:
     processes = len(load_workload(run.workload).scot.brokers) if run.killed else None
     if not pending([run], str(folder)) and not is_short(place):
         return
-    with workspace.stages.line(f"{run.run_id}:") as tell:
+    with workspace.stages.line(f"{run.run_id}:") as report:
         for attempt in range(1, ATTEMPTS + 1):
-            play_on_brokers(run, place, 1.0, _numbered(tell, attempt), processes)
+            play_on_brokers(run, place, 1.0, _numbered(report, attempt), processes)
             if not is_short(place):
                 break
-        tell("over sockets" if not is_short(place) else "over sockets, short of CPU")
+        report("over sockets" if not is_short(place) else "over sockets, short of CPU")
 
 
-def _numbered(tell: Callable[[str], None], attempt: int) -> Callable[[str], None]:
-    return tell if attempt == 1 else lambda text: tell(f"short of CPU, attempt {attempt}: {text}")
+def _numbered(report: Callable[[str], None], attempt: int) -> Callable[[str], None]:
+    return report if attempt == 1 else lambda text: report(f"short of CPU, attempt {attempt}: {text}")
 
 
 def is_short(folder: Path) -> bool:
@@ -219,7 +219,7 @@ def _found(planned: PlannedRun, workload: Workload, audits: dict[str, AuditRow],
     lost = missing[run.run_id]
     owed = audits[run.run_id].owed if outage is None else delays.count + lost.cut_off + lost.unexplained
     noted = read_json(f"{planned.folder}/{RUN_FILE}")
-    # In virtual time, an overlay starts whole: brokers have no links to tell of.
+    # In virtual time, an overlay starts with all links up: brokers have no changes to report.
     before = noted.get("messages_at_begin", {}).get(MessageKind.STATUS, 0)
     messages = {kind: noted["messages"].get(kind, 0) for kind in (MessageKind.PUBLICATION, MessageKind.STATUS)}
     return _Found(delays, owed, messages[MessageKind.PUBLICATION], messages[MessageKind.STATUS] - before)
