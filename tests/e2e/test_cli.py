@@ -122,7 +122,10 @@ def test_what_a_broker_refuses_is_listed_and_the_run_goes_on(write):
     assert result.returncode == 0
     assert result.stderr == ""
     output = json.loads(result.stdout)
-    why = "it conforms to none of its publisher's advertisements; the closest is (x > 0), which does not declare y"
+    why = (
+        "it conforms to none of its publisher's advertisements; the closest is (x > 0), which does not declare y: "
+        "leave it out, or advertise what you publish"
+    )
     assert output["refused"] == [
         {"publication": 0, "client": "P", "reason": why},
         {

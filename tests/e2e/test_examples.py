@@ -12,12 +12,15 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LINES_MAX = 60
+WITH_SPARK = ["late_data", "live_and_historic", "moving_average", "notebook"]
+"""Examples that are run beside the tests of the pipeline, in their session."""
 
 PRINTED = {
     "hello": "IBM 101.5 over 2 links\n",
     "prices": (
         "refused: the broker refused a publication: it conforms to none of its publisher's advertisements; "
-        "the closest is (symbol IS NOT NULL AND price > 0 AND volume >= 0), which excludes price = -1.0\n"
+        "the closest is (symbol IS NOT NULL AND price > 0 AND volume >= 0), which excludes price = -1.0: "
+        "change the value, or advertise what you publish\n"
         "everything: IBM, SAP, XOM\n"
         "expensive: IBM, SAP\n"
         "tech: IBM, SAP\n"
@@ -50,7 +53,9 @@ def run(name: str) -> str:
 
 
 def test_every_example_is_run_here() -> None:
-    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted([*PRINTED, "congestion", "reconnect"])
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(
+        [*PRINTED, *WITH_SPARK, "congestion", "reconnect"]
+    )
 
 
 @pytest.mark.parametrize("name", PRINTED)

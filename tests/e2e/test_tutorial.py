@@ -87,9 +87,10 @@ class Terminals:
         for each in sockets:
             each.close()
         self.running: list[Terminal] = []
-        self.environment = os.environ | {
+        inherited = {name: value for name, value in os.environ.items() if name != "OCTOPIA_URL"}
+        self.environment = inherited | {
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            "OCTOPIA_URL": f"octopia://127.0.0.1:{self.ports[0]}",
+            "XDG_CONFIG_HOME": str(folder / "config"),
             "COLUMNS": "80",
             "TERM": "dumb",
         }

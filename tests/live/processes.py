@@ -22,11 +22,12 @@ PORTS = range(10_000, 30_000)
 """Below the ports that the kernel gives to outgoing connections, which could take one before its process listens."""
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Return ports at which nobody listens."""
     found: list[int] = []
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        with contextlib.suppress(OSError), socket.create_server((host, port), family=family):
             found.append(port)
         if len(found) == count:
             break

@@ -6,16 +6,18 @@ a file or a filter that cannot be used).
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from octopia.cli.lazy import MARKUP, LazyGroup, command, group, show_examples
-from octopia.errors import OctopiaError, UsageError
+from octopia.errors import AccessDenied, OctopiaError, TlsFailure, UsageError
 
 _BROKERS = "Run brokers"
 _CLIENTS = "Publish and subscribe"
+_RECORDS = "Live and historic data"
 _SIMULATOR = "Simulate"
 _DATA = "Data and evaluation"
 
@@ -41,11 +43,38 @@ _COMMANDS = (
     command("broker", "broker:broker", "Run one or more brokers of an overlay in this process.", panel=_BROKERS),
     command("status", "status:status", "Show the state of a running overlay.", panel=_BROKERS),
     group(
+        "report",
+        "Show the parts of a running overlay, one table each.",
+        command("brokers", "report:brokers", "Show the brokers: state, clients, publications, queues and losses."),
+        command("links", "report:links", "Show both directions of every link: state, queue, congestion and shape."),
+        command("clients", "report:clients", "Show the clients of each broker, with what waits for them."),
+        command("subs", "report:subs", "Show the subscriptions of all clients, at their host brokers."),
+        command("civ", "report:civ", "Show the advertisements at their host brokers, and the clusters that want them."),
+        command("tables", "report:tables", "Show the sizes of the routing tables of each broker."),
+        panel=_BROKERS,
+        example="octopia report links --watch",
+    ),
+    command("top", "top:top", "Show the busiest brokers of a running overlay, live.", panel=_BROKERS),
+    command("ping", "ping:ping", "Measure the round trip to a broker.", panel=_BROKERS),
+    group(
         "link",
-        "Change links of a running overlay.",
+        "Show and change links of a running overlay.",
         command("throttle", "link:throttle", "Limit the rate of a link or delay it."),
+        command("cut", "link:cut", "Break the connection of a link, and keep it broken."),
+        command("heal", "link:heal", "Let the brokers of a link that was cut connect again."),
+        command("list", "link:show", "List the links of an overlay, in both directions."),
         panel=_BROKERS,
         example="octopia link throttle b.3:b.0 --rate 50",
+    ),
+    group(
+        "context",
+        "Name overlays, so that brokers are addressed by name.",
+        command("add", "context:add", "Add a named overlay, or replace it."),
+        command("use", "context:use", "Make a context the current one."),
+        command("list", "context:show", "List the contexts and their URLs."),
+        command("remove", "context:remove", "Remove a context."),
+        panel=_BROKERS,
+        example="octopia context add market overlay.toml",
     ),
     group(
         "topology",
@@ -54,8 +83,60 @@ _COMMANDS = (
         panel=_BROKERS,
         example="octopia topology show paper:se",
     ),
+    group(
+        "config",
+        "Check overlay files and settings.",
+        command(
+            "check",
+            "config:check",
+            "Check an overlay file and the files that it names, and show the settings in force.",
+        ),
+        panel=_BROKERS,
+        example="octopia config check overlay.toml",
+    ),
+    group(
+        "cert",
+        "Make certificates of brokers.",
+        command("ca", "cert:ca", "Make an authority that signs the certificates of brokers."),
+        command("broker", "cert:broker", "Make certificates of brokers, signed by the authority in the same folder."),
+        panel=_BROKERS,
+        example="octopia cert broker overlay.toml --out certs",
+    ),
+    group(
+        "token",
+        "Make, list and revoke the tokens of clients and operators.",
+        command("add", "token:add", "Make a token, and print it."),
+        command("list", "token:show", "List the tokens of a file, with their permissions."),
+        command("revoke", "token:revoke", "Revoke a token, so that brokers no longer accept it."),
+        panel=_BROKERS,
+        example="octopia token list tokens.toml",
+    ),
     command("pub", "publish:pub", "Publish from the command line.", panel=_CLIENTS),
-    command("sub", "publish:sub", "Subscribe and print publications as they arrive.", panel=_CLIENTS),
+    command("sub", "subscribe:sub", "Subscribe and print publications as they arrive.", panel=_CLIENTS),
+    command(
+        "explain",
+        "reasons:explain",
+        "Explain why a client of a running overlay gets a publication, or why not.",
+        panel=_CLIENTS,
+    ),
+    command("trace", "trace:trace", "Publish and show the path of the publication, hop by hop.", panel=_CLIENTS),
+    group(
+        "filter",
+        "Try filters without a broker.",
+        command("check", "filters:check", "Check a filter, and try it on a publication."),
+        panel=_CLIENTS,
+        example="octopia filter check \"symbol = 'IBM' AND price > 100\" symbol=IBM price=99",
+    ),
+    command("spool", "spool:spool", "Record publications on disk, and lose none of them.", panel=_RECORDS),
+    command("archive", "archive:archive", "Archive publications as Parquet, one folder per day.", panel=_RECORDS),
+    command("outbox", "outbox:outbox", "Publish the rows of an outbox, each once.", panel=_RECORDS),
+    command("history", "history:history", "Find publications in an archive or a spool.", panel=_RECORDS),
+    command(
+        "replay",
+        "replay:replay",
+        "Publish the rows of an archive or a spool again, at any speed.",
+        panel=_RECORDS,
+    ),
     group(
         "sim",
         "Run scenarios in virtual time.",
@@ -80,7 +161,7 @@ _COMMANDS = (
 )
 _ALIASES = (
     command("simulate", "simulate:simulate", "The same as octopia sim run.", hidden=True),
-    *(each.alias("sim") for each in _SIMULATE[1:]),
+    _SIMULATE[1].alias("sim"),
     *(each.alias("data") for each in _PIPELINE[1:]),
 )
 """Names from before there were groups."""
@@ -120,6 +201,10 @@ def octopia(
     """Content-based publish/subscribe that routes around congestion."""
 
 
+_TOKEN = "OCTOPIA_TOKEN"
+_UNKNOWN_AUTHORITY = ("unable to get local issuer certificate", "self-signed certificate")
+
+
 def main() -> NoReturn:
     """Run the command line, and turn errors into one message and an exit code."""
     try:
@@ -127,10 +212,24 @@ def main() -> NoReturn:
     except UsageError as error:
         _fail(error, 2)
     except OctopiaError as error:
-        _fail(error, 1)
+        _fail(f"{error}{_next_step(error)}", 1)
+    except OSError as error:  # A closed pipe has ended the command before.
+        if error.errno is None:
+            raise
+        file = "" if error.filename is None else f" ({error.filename})"
+        _fail(f"the system reported an error: {error.strerror}{file}", 1)
     sys.exit(0)
 
 
-def _fail(error: OctopiaError, code: int) -> NoReturn:
+def _next_step(error: OctopiaError) -> str:
+    """Return what to do about credentials, for the end of a message."""
+    if isinstance(error, AccessDenied):
+        return "; OCTOPIA_TOKEN has the token of this command" if os.environ.get(_TOKEN) else f"; set {_TOKEN}"
+    if isinstance(error, TlsFailure) and any(each in str(error) for each in _UNKNOWN_AUTHORITY):
+        return "; set OCTOPIA_CA to the certificate of the overlay's authority, such as certs/ca.pem"
+    return ""
+
+
+def _fail(error: OctopiaError | str, code: int) -> NoReturn:
     print(f"octopia: {error}", file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
     sys.exit(code)

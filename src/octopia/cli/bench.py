@@ -42,7 +42,7 @@ def bench(
         str | None,
         typer.Argument(
             metavar="OVERLAY",
-            help="An overlay to start for this: a file (.toml), or a tree such as path:3.",
+            help="An overlay to start for the measurement: a file (.toml), or a tree such as path:3.",
             autocompletion=complete_overlay,
         ),
     ] = None,
@@ -55,7 +55,9 @@ def bench(
     count: Count = 20_000,
     rate: Rate = 0.0,
     payload_bytes: Annotated[int, typer.Option(min=0, help="Size of the payload of each publication.")] = 20,
-    window: Annotated[int, typer.Option(min=1, help="Deliveries in flight at most, if the rate is unlimited.")] = 1000,
+    window: Annotated[
+        int, typer.Option(min=1, help="Maximum number of deliveries in flight, if the rate is unlimited.")
+    ] = 1000,
     as_json: AsJson = False,
 ) -> None:
     """Measure the throughput and the delays of an overlay.
@@ -77,7 +79,8 @@ def bench(
         _print_result(result)
     if not result.is_exact:
         raise NetworkError(
-            f"expected {result.expected} deliveries once each, but {result.lost} were lost and {result.doubled} doubled"
+            f"expected {result.expected} deliveries once each, but {result.lost} were lost and {result.doubled} "
+            "duplicated"
         )
 
 
@@ -111,7 +114,7 @@ def _print_result(result: Result) -> None:
     table.add_row("delivered per second", f"{result.delivered_per_s:,.0f}")
     table.add_row("delivered", f"{result.delivered:,} of {result.expected:,}")
     table.add_row("lost", f"{result.lost:,}")
-    table.add_row("doubled", f"{result.doubled:,}")
+    table.add_row("duplicated", f"{result.doubled:,}")
     table.add_row("delay p50 (ms)", f"{result.p50_ms:.3f}")
     table.add_row("delay p99 (ms)", f"{result.p99_ms:.3f}")
     table.add_row("most hops between brokers", str(result.hops))

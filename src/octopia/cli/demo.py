@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, OutFolder
-from octopia.cli.output import console, print_json
+from octopia.cli.options import AsJson, Http, OutFolder
+from octopia.cli.output import console, notify, print_json
 from octopia.cli.spark import open_workspace, prepare_report
 from octopia.errors import JobFailed
 
@@ -18,16 +19,32 @@ if TYPE_CHECKING:
     from octopia.experiments.demo.outcome import Outcome
 
 
+DEFAULT_HTTP = "7480"
+"""The port of the live map of the demo."""
+
+
 @examples(
     "octopia demo",
     "octopia demo --out /tmp/demo --json",
+    "octopia demo --live",
 )
-def demo(out: OutFolder = Path("out/demo"), as_json: AsJson = False) -> None:
+def demo(
+    out: OutFolder = Path("out/demo"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Run twelve brokers under load with a live map instead, until Ctrl-C.")
+    ] = False,
+    http: Http = None,
+    as_json: AsJson = False,
+) -> None:
     """Compare static, dynamic and adaptive routing on twelve real brokers.
 
     Under each algorithm it plays a burst over slow links, then kills a broker. It audits all deliveries and writes a
-    report with figures. It takes less than two minutes on two cores.
+    report with figures. It takes less than two minutes on two cores. With --live it shows brokers under load on a map
+    in a browser instead, where links can be throttled and cut.
     """
+    if live:
+        _run_live(http or DEFAULT_HTTP)
+        return
     prepare_report(out)
     with open_workspace(None, None, "", None, small=True) as work:
         from octopia.experiments.demo.outcome import run_demo
@@ -46,6 +63,19 @@ def demo(out: OutFolder = Path("out/demo"), as_json: AsJson = False) -> None:
         raise JobFailed(
             f"expected every delivery once, but the audit found faults: they are in {out / 'runs' / 'faults'}"
         )
+
+
+def _run_live(http: str) -> None:
+    from octopia.experiments.demo.live import run_live
+
+    screen = console()
+
+    def announce(page: str) -> None:
+        notify(screen, f"twelve brokers are up, and b.3 publishes for all of them: open {page} in a browser")
+        notify(screen, "click the lane from b.3 to b.0 and throttle it to 20/s; Ctrl-C stops the brokers")
+
+    run_live(http, announce)
+    notify(screen, "all brokers have stopped")
 
 
 def _print(outcome: Outcome, page: Path) -> None:
@@ -70,6 +100,7 @@ def _print(outcome: Outcome, page: Path) -> None:
     if outcome.is_short:
         screen.print(shortage(outcome))
     screen.print(f"the report is in {page} and {page.with_suffix('.md')}: open it in a browser")
+    screen.print("watch brokers live: octopia demo --live, then open http://127.0.0.1:7480/ in a browser")
     screen.print(f"next: {next_steps(page.parent)[0]}, or what the report has at its end")
 
 

@@ -1,4 +1,4 @@
-"""``octopia link``: change links of a running overlay."""
+"""``octopia link``: show and change links of a running overlay."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
+from octopia.addresses import Address
+from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Rate, Url
 from octopia.cli.output import print_json
-from octopia.client.urls import find_addresses
-from octopia.errors import UnknownBroker, UsageError
+from octopia.client.operators import ask, ask_overlay, ask_status
+from octopia.errors import NetworkError, PeerError, UnknownBroker, UsageError
 from octopia.protocol import Command, Verb
-from octopia.runtime.operating import ask, ask_overlay
 from octopia.transport.loop import run_loop
+
+Ends = Annotated[str, typer.Argument(metavar="FROM:TO", help="A link by its two brokers, such as b.3:b.0.")]
 
 
 @examples(
@@ -22,7 +25,7 @@ from octopia.transport.loop import run_loop
     "octopia link throttle b.3:b.0 --rate 0",
 )
 def throttle(
-    ends: Annotated[str, typer.Argument(metavar="FROM:TO", help="A link by its two brokers, such as b.3:b.0.")],
+    ends: Ends,
     rate: Rate = None,
     delay_ms: Annotated[float | None, typer.Option(min=0, help="Delay of the link.")] = None,
     both: Annotated[bool, typer.Option("--both", help="Shape both directions, not only FROM to TO.")] = False,
@@ -36,9 +39,7 @@ def throttle(
     """
     if rate is None and delay_ms is None:
         raise UsageError("expected --rate or --delay-ms, got neither")
-    source, colon, target = ends.partition(":")
-    if not colon:
-        raise UsageError(f"expected a link as FROM:TO, such as b.3:b.0, got {ends!r}")
+    source, target = _ends(ends)
     directions = [(source, target), (target, source)] if both else [(source, target)]
     shaped = run_loop(_throttle(url, directions, rate, delay_ms))
     if as_json:
@@ -48,16 +49,114 @@ def throttle(
         typer.echo(f"{each['from']} to {each['to']}: {_describe(each)}")
 
 
+@examples("octopia link cut b.3:b.0", "octopia link cut b.3:b.0 --json")
+def cut(ends: Ends, url: Url = None, as_json: AsJson = False) -> None:
+    """Break the connection of a link, and keep it broken.
+
+    Publications avoid the link or wait, as after a network failure. Undo it with `octopia link heal`, or by restarting
+    the broker FROM, which must run on this machine.
+    """
+    source, target = _ends(ends)
+    (done,) = run_loop(_ask_ends(url, [(source, target)], Verb.CUT))
+    _show_cut(done, as_json=as_json)
+
+
+@examples("octopia link heal b.3:b.0")
+def heal(ends: Ends, url: Url = None, as_json: AsJson = False) -> None:
+    """Let the brokers of a link that was cut connect again.
+
+    They reconnect within two seconds. The command is sent to both brokers, since either may have cut the link.
+    """
+    source, target = _ends(ends)
+    (done, *_) = run_loop(_ask_ends(url, [(source, target), (target, source)], Verb.HEAL))
+    _show_cut(done, as_json=as_json)
+
+
+@examples("octopia link list", "octopia link list --json")
+def show(url: Url = None, as_json: AsJson = False) -> None:
+    """List the links of an overlay, in both directions.
+
+    A link is up, down, closed (the neighbour takes no publications) or cut on purpose.
+    """
+    rows = run_loop(_list(url))
+    if as_json:
+        print_json(rows)
+        return
+    for each in rows:
+        shape = f", {_describe(each)}" if each["rate"] or each["delay_ms"] else ""
+        congested = ", congested" if each["congested"] and each["state"] == "up" else ""
+        typer.echo(f"{each['from']} to {each['to']} ({each['kind']}): {each['state']}{congested}{shape}")
+
+
+def _ends(text: str) -> tuple[str, str]:
+    source, colon, target = text.partition(":")
+    if not colon:
+        raise UsageError(f"expected a link as FROM:TO, such as b.3:b.0, got {text!r}")
+    return source, target
+
+
+async def _addresses(url: str | None) -> tuple[dict[str, Any], dict[str, Address]]:
+    return await ask_overlay(await find_operated(url))
+
+
+def _known(source: str, addresses: dict[str, Address], overlay: dict[str, Any]) -> Address:
+    if source not in addresses:
+        raise UnknownBroker(f"expected a broker of the overlay {overlay['name']}, got {source!r}")
+    return addresses[source]
+
+
 async def _throttle(
     url: str | None, directions: list[tuple[str, str]], rate: float | None, delay_ms: float | None
 ) -> list[dict[str, Any]]:
-    overlay, addresses = await ask_overlay(find_addresses(url)[0])
+    overlay, addresses = await _addresses(url)
     shaped = []
     for source, target in directions:
-        if source not in addresses:
-            raise UnknownBroker(f"expected a broker of the overlay {overlay['name']}, got {source!r}")
-        shaped += await ask(addresses[source], Command(Verb.THROTTLE, target, rate=rate, delay_ms=delay_ms))
+        command = Command(Verb.THROTTLE, target, rate=rate, delay_ms=delay_ms)
+        shaped += await ask(_known(source, addresses, overlay), command)
     return shaped
+
+
+async def _ask_ends(url: str | None, directions: list[tuple[str, str]], verb: Verb) -> list[dict[str, Any]]:
+    """Ask the first broker of each direction; those that do not answer matter only if none does."""
+    overlay, addresses = await _addresses(url)
+    answers: list[dict[str, Any]] = []
+    failure: NetworkError | PeerError | None = None
+    for source, target in directions:
+        try:
+            answers += await ask(_known(source, addresses, overlay), Command(verb, target))
+        except (NetworkError, PeerError) as error:
+            failure = failure or error
+    if not answers and failure is not None:
+        raise failure
+    return answers
+
+
+async def _list(url: str | None) -> list[dict[str, Any]]:
+    return link_rows((await ask_status(await find_operated(url))).reports)
+
+
+def link_rows(reports: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each direction of each link of the brokers that answered."""
+    return [
+        {"from": broker, "to": peer, "state": _state(link), **link}
+        for broker, report in sorted(reports.items())
+        for peer, link in report["links"].items()
+    ]
+
+
+def _state(link: dict[str, Any]) -> str:
+    if link["cut"]:
+        return "cut"
+    if not link["up"]:
+        return "down"
+    return "up" if link["open"] else "closed"
+
+
+def _show_cut(link: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(link)
+    else:
+        typer.echo(f"{link['from']} to {link['to']}: {'cut' if link['cut'] else 'no longer cut'}")
 
 
 def _describe(shape: dict[str, Any]) -> str:

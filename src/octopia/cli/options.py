@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have: each name has one meaning everywhere."""
+"""Arguments and options that several commands share: each name has one meaning everywhere."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class TraceLevel(enum.StrEnum):
 
 
 def find_overlay(text: str, clusters: int | None = None) -> Overlay:
-    """Return the overlay of an argument: the path of a .toml file, or a tree."""
-    from octopia.overlay.files import load_overlay, overlay_from_text
+    """Return the overlay of an argument, the path of a .toml file or a tree, with the settings of the environment."""
+    from octopia.cli.environment import PLACE, overrides
+    from octopia.overlay.files import load_overlay, overlay_from_text, with_overrides
 
     path = Path(text)
-    if path.suffix != ".toml":
-        return overlay_from_text(text, clusters)
-    if clusters is not None:
+    if path.suffix == ".toml" and clusters is not None:
         raise UsageError(f"expected --clusters only with a tree, got the file {text}, which has its own")
-    return load_overlay(path)
+    found = load_overlay(path) if path.suffix == ".toml" else overlay_from_text(text, clusters)
+    return with_overrides(found, overrides(), PLACE)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for results."""
+    """Create a folder for results."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"expected a folder that can be made, got {folder}: {error.strerror}") from None
+        raise UsageError(f"expected a folder that can be created, got {folder}: {error.strerror}") from None
 
 
 def complete_toml(incomplete: str) -> Iterator[str]:
@@ -63,9 +63,12 @@ def complete_overlay(incomplete: str) -> list[str]:
 
 
 def complete_brokers(context: typer.Context) -> list[str]:
-    """Return the brokers of the overlay that was given before them."""
+    """Return the brokers of the overlay that was given before them, as an overlay or as an overlay file."""
+    given = context.params.get("overlay") or context.params.get("file")
+    if given is None:
+        return []
     try:
-        return [str(each) for each in find_overlay(context.params["overlay"], context.params["clusters"]).scot.brokers]
+        return [str(each) for each in find_overlay(str(given), context.params.get("clusters")).scot.brokers]
     except OctopiaError:
         return []
 
@@ -93,14 +96,65 @@ Clusters = Annotated[
     int | None,
     typer.Option(help="Number of clusters, if the overlay is given as a tree; paper:* trees have their own."),
 ]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="[HOST:]PORT",
+        help="Serve a live map, metrics and reports; at 127.0.0.1 unless HOST is given.",
+    ),
+]
 Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Publications per second; 0 is unlimited.")]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="Stop after this many publications.")]
 Publishers = Annotated[int, typer.Option("--publishers", min=1, help="Number of clients that publish.")]
 Url = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", envvar="OCTOPIA_URL", help="URL of a running broker.", show_default="octopia://127.0.0.1:7400"
+        metavar="URL",
+        envvar="OCTOPIA_URL",
+        help="URL of a running broker.",
+        show_default="the context, or octopia://127.0.0.1:7400",
     ),
+]
+Broker = Annotated[
+    str | None, typer.Option("--broker", "-b", metavar="BROKER", help="A broker by its name, such as b.3.")
+]
+ClientName = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of this client at the broker.", show_default="a random one"),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.001,
+        help="Time limit for the connection and for each confirmation.",
+        show_default="5 for the connection",
+    ),
+]
+
+KeepSeconds = Annotated[
+    float, typer.Option("--keep", min=0.0, help="Seconds for which the broker keeps the session of a stopped command.")
+]
+SyncMs = Annotated[
+    float, typer.Option("--sync-ms", min=0.0, help="Minimum time between two syncs to disk; 0 syncs after every write.")
+]
+RecordsFolder = Annotated[
+    Path, typer.Option("--archive", metavar="DIR", help="The folder of an archive or of a spool.")
+]
+FromTime = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="Publications from this time on, such as 2026-11-18, 2026-11-18T09:30 or ms since 1970; times are UTC.",
+        show_default="all",
+    ),
+]
+ToTime = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Publications before this time.", show_default="all"),
 ]
 
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")]

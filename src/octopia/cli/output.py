@@ -22,7 +22,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def notify(screen: Console, text: str) -> None:
-    """Print a notice of a process that goes on even if nobody can read it, such as on a full disk."""
+    """Print a notice; the process continues even if it cannot be written, such as on a full disk."""
     with contextlib.suppress(OSError):
         screen.print(text, soft_wrap=True)
 

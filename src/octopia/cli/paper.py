@@ -12,14 +12,15 @@ from octopia.cli.options import AsJson, Bars
 from octopia.cli.output import print_json
 from octopia.cli.spark import Master, Remote, Ui, open_workspace, prepare_report
 from octopia.errors import JobFailed, UsageError
-from octopia.experiments.paper.names import Model, Scale, StudyName
+from octopia.experiments.paper.names import Contender, Model, Scale, StudyName
 from octopia.pipeline.spec import HostKind
 
 
 @examples(
     "octopia paper",
     "octopia paper burst --seeds 3",
-    "octopia paper burst --scale paper --seeds 3 --value 100000 --model links",
+    "octopia paper burst --scale paper --seeds 3 --value 100000 --model links --algorithm adaptive",
+    "octopia paper burst --scale paper --only-finished",
     "octopia paper --real",
     "octopia paper --only-real --scale tiny",
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
@@ -44,6 +45,16 @@ def paper(
         list[HostKind] | None,
         typer.Option(help="Kind of broker that hosts the burst; may be repeated.", show_default="inner and edge"),
     ] = None,
+    algorithm: Annotated[
+        list[Contender] | None,
+        typer.Option(help="Routing algorithm.", show_default="all"),
+    ] = None,
+    only_finished: Annotated[
+        bool,
+        typer.Option(
+            "--only-finished", help="Run nothing; report what is finished, even while another process runs the rest."
+        ),
+    ] = False,
     images: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also copy the main figures here.", show_default=False),
@@ -72,7 +83,11 @@ def paper(
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
     if only_real and study is not None:
         raise UsageError(f"expected no study with --only-real, got {study}")
+    if only_finished and (real or only_real):
+        raise UsageError("expected either --only-finished, which runs nothing, or --real or --only-real, got both")
     out = out or Path("out/paper") / scale
+    if only_finished and not (out / "manifest.json").exists():
+        raise UsageError(f"expected the folder of an evaluation, got {out}, which has none: choose it with --out")
     prepare_report(out)
     # The report is written to this machine, not to the storage root.
     with open_workspace(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
@@ -82,8 +97,9 @@ def paper(
 
         market = Market(None if bars is None else str(Path(bars).absolute()))
         names = [] if only_real else list(StudyName) if study is None else [study]
-        extent = Extent(scale, seeds, tuple(value or ()), models=tuple(model or ()), hosts=tuple(host or ()))
-        done = reproduce(work, Reproduction(names, extent, out, market, real or only_real, images))
+        extent = Extent(scale, seeds, tuple(value or ()), tuple(model or ()), tuple(host or ()), tuple(algorithm or ()))
+        wanted = Reproduction(names, extent, out, market, only_finished, real=real or only_real, images=images)
+        done = reproduce(work, wanted)
     page = done.page
     if as_json:
         print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})

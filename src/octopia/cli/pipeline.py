@@ -22,7 +22,7 @@ from octopia.cli.options import (
 )
 from octopia.cli.output import console, print_json
 from octopia.cli.spark import Master, Remote, StorageRoot, Ui, open_workspace, require_spark
-from octopia.errors import JobFailed, UsageError
+from octopia.errors import JobFailed
 from octopia.pipeline.spec import Burst, HostKind, Meaning, WorkloadSpec
 from octopia.settings import Algorithm
 
@@ -191,7 +191,7 @@ def sweep(
 ) -> None:
     """Simulate many runs, one per Spark task.
 
-    A sweep can be stopped and started again: finished runs are kept. If a run fails, the others go on, and the exit
+    A sweep can be stopped and started again: finished runs are kept. If a run fails, the others continue, and the exit
     code is 1.
     """
     require_spark()
@@ -236,7 +236,9 @@ def metrics(
     They are delays, messages, table sizes, queue lengths, and delays in sequence.
     """
     with open_workspace(master, remote, storage, ui) as work:
-        shown = _metrics(work, traces, metric or [], csv, None if as_json else rows)
+        from octopia.pipeline.jobs import compute_metrics
+
+        shown = compute_metrics(work, traces, metric or (), csv, None if as_json else rows)
     if as_json:
         print_json({name: found for name, (found, _) in shown.items()})
         return
@@ -341,27 +343,6 @@ def _make(work: Workspace, out: str, spec: WorkloadSpec, bars: str | None, symbo
     from octopia.pipeline.jobs import Market, make_workload
 
     return make_workload(work, out, spec, Market(bars, symbols, days))
-
-
-def _metrics(
-    work: Workspace, traces: str, wanted: list[str], csv: str | None, most: int | None
-) -> dict[str, tuple[list[dict[str, Any]], bool]]:
-    from octopia.pipeline.jobs import rows_of, write_csv
-    from octopia.pipeline.metrics import METRICS
-    from octopia.pipeline.traces import read_traces
-
-    for each in wanted:
-        if each not in METRICS:
-            raise UsageError(f"expected a metric of {', '.join(METRICS)}, got {each}")
-    trace = read_traces(work.spark, work.storage, traces)
-    shown = {}
-    for name in wanted or METRICS:
-        with work.stages.stage(name.replace("_", " ")):
-            frame = METRICS[name](trace)
-            if csv is not None:
-                write_csv(frame, work.storage, f"{csv}/{name}")
-            shown[name] = rows_of(frame, most)
-    return shown
 
 
 def _judge(summaries: list[dict[str, Any]]) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def play(
     workload: WorkloadFolder,
     out: OutFolder,
-    network: Annotated[bool, typer.Option("--network", help="Play on real brokers, started for this.")] = False,
+    network: Annotated[bool, typer.Option("--network", help="Play on real brokers, started for this run.")] = False,
     first: First = 0,
     speed: Annotated[float, typer.Option(help="On the network: speed relative to the workload's schedule.")] = 1.0,
     algorithm: Annotated[

@@ -1,36 +1,53 @@
-"""``octopia pub`` and ``octopia sub``: publish and subscribe from a terminal."""
+"""``octopia pub``: publish from a terminal."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
+import dataclasses
 import json
-import math
-import re
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
 
 import typer
 
+from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Count, Rate, Url
-from octopia.client import Client, Received, Subscription, connect
-from octopia.content import Filter, Operator, Predicate, Publication, Value, parse_filter
+from octopia.cli.offers import advertise_for, offer_of
+from octopia.cli.options import AsJson, Broker, ClientName, Count, Rate, Timeout, Url
+from octopia.cli.sessions import connected, waiting_for
+from octopia.cli.values import read_attributes, read_line
+from octopia.client import Client
+from octopia.client.operators import is_wanted
+from octopia.content import Publication
 from octopia.content.filters import Disjunction
-from octopia.content.values import INTEGER_MAX, INTEGER_MIN
-from octopia.errors import InvalidPublication, UsageError
+from octopia.errors import InvalidPublication, OctopiaError, RequestRefused, UsageError
 from octopia.transport.loop import run_loop
 
-_INTEGER_LENGTH_MAX = len(str(INTEGER_MIN))
-_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-"""A number on the command line, without leading zeros: 007 is more often a code than a number."""
+_CHUNK_BYTES = 64 * 1024
+_CHUNKS_MAX = 16
+"""The number of chunks of input that are read ahead."""
+_ASK_S = 1.0
+"""The time limit for asking the brokers whether a subscription matches a publication."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The result of publishing; ``wanted`` is None if the brokers could not be asked."""
+
+    accepted: int
+    seconds: float
+    wanted: bool | None = None
 
 
 @examples(
     "octopia pub symbol=IBM price=101.5",
+    "octopia pub zip:str=01234 n:int=7 -b lon.0",
     'octopia pub symbol=IBM price=101.5 --payload "as of noon" --count 100 --rate 20',
+    "octopia pub kind=photo --payload-file photo.jpg",
     "cat bars.jsonl | octopia pub --stdin --url octopia://127.0.0.1:7403",
 )
 def pub(
@@ -39,162 +56,202 @@ def pub(
         typer.Argument(
             metavar="NAME=VALUE",
             help="Attributes. A value is a number such as -3, 101.5 or 1e6, or true or false. Everything else is text, "
-            "also 007: a number has no leading zeros. Single quotes make any value text: code=\"'7'\".",
+            "including 007: a number has no leading zeros. Single quotes make any value text: code=\"'7'\". "
+            "NAME:TYPE=VALUE has the type str, int, float or bool: zip:str=01234.",
         ),
     ] = None,
-    payload: Annotated[str, typer.Option(help="Text that travels with the attributes.")] = "",
-    stdin: Annotated[bool, typer.Option("--stdin", help="Read attributes as JSON objects, one per line.")] = False,
+    payload: Annotated[str, typer.Option(help="Text that travels with the attributes; - reads bytes from stdin.")] = "",
+    payload_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File whose bytes travel with the attributes.")
+    ] = None,
+    stdin: Annotated[
+        bool,
+        typer.Option("--stdin", help="Publish each line of stdin as it comes: a JSON object, or NAME=VALUE..."),
+    ] = False,
     count: Count = 1,
     rate: Rate = 0.0,
     advertise: Annotated[
         str | None, typer.Option(metavar="FILTER", help="Advertise this.", show_default="the attributes, of any value")
     ] = None,
     url: Url = None,
+    broker: Broker = None,
+    name: ClientName = None,
+    timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish from the command line.
 
-    It advertises first, publishes, and returns when the broker has accepted everything.
+    It advertises first, publishes, and returns when the broker has accepted everything. On the broker's machine it also
+    says if no subscription matches the publication now.
     """
     if stdin == bool(attributes):
         raise UsageError("expected either NAME=VALUE... or --stdin, got " + ("both" if stdin else "neither"))
     if stdin and count != 1:
         raise UsageError("expected --count with NAME=VALUE..., got it with --stdin, which publishes every line once")
+    task = _Task(_read_payload(payload, payload_file, stdin=stdin), advertise, rate or 0.0, timeout, name)
     if stdin:
-        publications = [_from_json(n, line, payload) for n, line in enumerate(sys.stdin, start=1) if line.strip()]
+        work = task.stream(sys.stdin.buffer, url, broker)
     else:
-        publications = [Publication(dict(map(_attribute, attributes or ())), payload.encode())] * (count or 1)
-    took = run_loop(_publish(publications, advertise, rate or 0.0, url))
+        work = task.repeat(Publication(read_attributes(attributes or ()), task.payload), count or 1, url, broker)
+    outcome = run_loop(work)
     if as_json:
-        typer.echo(json.dumps({"accepted": len(publications), "seconds": took}))
-    else:
-        typer.echo(f"{len(publications)} accepted in {took:.3f} s")
+        typer.echo(json.dumps(dataclasses.asdict(outcome)))
+        return
+    remark = "; no subscription matches it now" if outcome.wanted is False else ""
+    typer.echo(f"{outcome.accepted} accepted in {outcome.seconds:.3f} s{remark}")
 
 
-async def _publish(publications: list[Publication], advertise: str | None, rate: float, url: str | None) -> float:
-    async with connect(url) as client:
-        for offer in [advertise] if advertise else _offers(publications):
-            await client.advertise(offer)
-        begin = time.perf_counter()
-        if rate:
-            await _publish_slowly(client, publications, rate)
-        else:
-            await client.publish_many(publications)
-        return time.perf_counter() - begin
+def _read_payload(text: str, file: Path | None, *, stdin: bool) -> bytes:
+    if text and file is not None:
+        raise UsageError("expected --payload or --payload-file, got both")
+    if file is not None:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"expected a readable file at {file}, got: {error.strerror}") from None
+    if text != "-":
+        return text.encode()
+    if stdin:
+        raise UsageError("expected --payload - or --stdin, got both: stdin can be read once")
+    return sys.stdin.buffer.read()
 
 
-async def _publish_slowly(client: Client, publications: list[Publication], rate: float) -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Task:
+    """The options of one call that say how to publish."""
+
+    payload: bytes
+    advertise: str | None
+    rate: float
+    timeout: float | None
+    name: str | None
+
+    async def repeat(self, publication: Publication, count: int, url: str | None, broker: str | None) -> _Outcome:
+        """Publish the same publication a number of times."""
+        async with connected(url, broker, self.timeout, self.name) as client:
+            await self._advertise_for(client, publication)
+            begin = time.perf_counter()
+            if count == 1:
+                async with waiting_for(f"{client.broker} to accept the publication"):
+                    await client.publish(publication, timeout=self.timeout)
+            elif self.rate:
+                await self._publish_slowly(client, publication, count)
+            else:
+                await client.publish_many([publication] * count, timeout=self.timeout)
+            seconds = time.perf_counter() - begin
+            return _Outcome(count, seconds, await _ask_wanted(client, publication, url, broker))
+
+    async def stream(self, lines: BinaryIO, url: str | None, broker: str | None) -> _Outcome:
+        """Publish each line as it comes."""
+        async with connected(url, broker, self.timeout, self.name) as client:
+            if self.advertise:
+                await self._advertise(client, self.advertise)
+            begin = time.perf_counter()
+            accepted = await client.publish_many(self._each(client, _lines_of(lines)))
+            return _Outcome(accepted, time.perf_counter() - begin)
+
+    async def _each(self, client: Client, lines: AsyncIterator[tuple[int, str]]) -> AsyncIterator[Publication]:
+        """Yield the publications of lines, each after an advertisement of its attributes, and at the rate."""
+        advertised: set[tuple[str, ...]] = set()
+        loop = asyncio.get_running_loop()
+        begin, done = loop.time(), 0
+        async for number, line in lines:
+            try:
+                publication = read_line(number, line, self.payload)
+            except InvalidPublication as error:
+                raise InvalidPublication(f"{error} ({done} published before it)") from None
+            names = tuple(sorted(publication.attributes))
+            if not self.advertise and names not in advertised:
+                advertised.add(names)
+                try:
+                    await self._advertise(client, offer_of(publication))
+                except RequestRefused as error:
+                    raise RequestRefused(f"{error}: give another one with --advertise") from None
+            if self.rate:
+                await asyncio.sleep(max(0.0, begin + done / self.rate - loop.time()))
+            yield publication
+            done += 1
+
+    async def _advertise_for(self, client: Client, publication: Publication) -> None:
+        """Advertise what was asked for, or the attributes of a publication."""
+        if self.advertise:
+            await self._advertise(client, self.advertise)
+            return
+        async with waiting_for(_confirmation(client)):
+            await advertise_for(client, publication, self.timeout)
+
+    async def _advertise(self, client: Client, offer: str | Disjunction) -> None:
+        async with waiting_for(_confirmation(client)):
+            await client.advertise(offer, timeout=self.timeout)
+
+    async def _publish_slowly(self, client: Client, publication: Publication, count: int) -> None:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        for number in range(count):
+            await asyncio.sleep(max(0.0, begin + number / self.rate - loop.time()))
+            await client.publish(publication, timeout=self.timeout)
+
+
+def _confirmation(client: Client) -> str:
+    return f"{client.broker} to confirm the advertisement"
+
+
+async def _ask_wanted(client: Client, publication: Publication, url: str | None, broker: str | None) -> bool | None:
+    """Return whether a subscription matches a publication now, or None if the brokers do not answer."""
+    try:
+        async with asyncio.timeout(_ASK_S):
+            return await is_wanted(await find_operated(url, broker), client.broker, publication.attributes)
+    except (OctopiaError, TimeoutError):
+        return None
+
+
+async def _lines_of(stream: BinaryIO) -> AsyncIterator[tuple[int, str]]:
+    """Yield the lines of a stream with their numbers, as they come, without the empty ones."""
+    rest, number = b"", 0
+    async for chunk in _chunks_of(stream):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            if line.strip():
+                yield number, _decoded(number, line)
+    if rest.strip():
+        yield number + 1, _decoded(number + 1, rest)
+
+
+def _decoded(number: int, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidPublication(f"line {number}: expected UTF-8, got the byte {line[error.start]:#04x}") from None
+
+
+async def _chunks_of(stream: BinaryIO) -> AsyncIterator[bytes]:
+    """Yield what can be read, in a thread: a file, a pipe and a terminal block in different ways."""
     loop = asyncio.get_running_loop()
-    begin = loop.time()
-    for number, publication in enumerate(publications):
-        await asyncio.sleep(max(0.0, begin + number / rate - loop.time()))
-        await client.publish(publication)
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    room = threading.Semaphore(_CHUNKS_MAX)
 
+    # Not through the buffer, whose lock this thread would hold when the interpreter exits, and which makes it abort.
+    source = getattr(stream, "raw", stream)
 
-def _offers(publications: list[Publication]) -> Iterator[Disjunction]:
-    """Yield an advertisement for every set of attributes that will be published."""
-    for names in dict.fromkeys(tuple(sorted(each.attributes)) for each in publications):
-        yield Disjunction((Filter(tuple(Predicate(name, Operator.EXISTS) for name in names)),))
-
-
-def _attribute(text: str) -> tuple[str, Value]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"expected NAME=VALUE, such as price=101.5, got {text!r}")
-    return name, read_value(value)
-
-
-def read_value(text: str) -> Value:
-    """Return the value of a NAME=VALUE: a number, a boolean or a text."""
-    if text in ("true", "false"):
-        return text == "true"
-    if len(text) > 1 and text[0] == text[-1] == "'":
-        return text[1:-1]
-    if not _NUMBER.fullmatch(text):
-        return text
-    number = float(text)
-    if not text.lstrip("-").isdecimal():
-        if math.isinf(number):
-            raise UsageError(f"expected a number in the range of a double, got {text}: put text in single quotes")
-        return number
-    if len(text) > _INTEGER_LENGTH_MAX or not INTEGER_MIN <= int(text) <= INTEGER_MAX:
-        raise UsageError(f"expected a signed 64-bit integer, got {text[:40]}: put text in single quotes")
-    return int(text)
-
-
-def show_value(value: Value) -> str:
-    """Return a value as ``read_value`` accepts it: with quotes around text that would be read as another value."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return str(value)
-    is_plain = value not in ("true", "false") and not _NUMBER.fullmatch(value) and not value.startswith("'")
-    return value if is_plain else f"'{value}'"
-
-
-def _from_json(number: int, line: str, payload: str) -> Publication:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        got = f"{line.strip()[:60]!r} in line {number}"
-        raise InvalidPublication(f"expected one JSON object per line, got {got}: {error}") from None
-    try:
-        return Publication(found, payload.encode())
-    except InvalidPublication as error:
-        raise InvalidPublication(f"line {number}: {error}") from None
-
-
-@examples(
-    "octopia sub \"symbol = 'IBM' AND price > 100\"",
-    'octopia sub "price > 100" --count 5 --json --url octopia://127.0.0.1:7403',
-)
-def sub(
-    interest: Annotated[str, typer.Argument(metavar="FILTER", help='Publications to receive, such as "price > 100".')],
-    count: Count = None,
-    url: Url = None,
-    as_json: AsJson = False,
-) -> None:
-    """Subscribe and print publications as they arrive.
-
-    Ctrl-C ends the subscription. With --json it prints one object per line: a publication, or
-    `{"gap": {"cause": ..., "count": ...}}` where publications may have been missed; the count is null if it is unknown.
-    """
-    try:
-        run_loop(_receive(parse_filter(interest), count, url, as_json=as_json))
-    except KeyboardInterrupt:
-        raise SystemExit(0) from None
-
-
-async def _receive(interest: Disjunction, count: int | None, url: str | None, *, as_json: bool) -> None:
-    async with connect(url) as client:
-        subscription = await client.subscribe(interest, on_gap=functools.partial(_report_gap, as_json=as_json))
-        typer.echo("subscribed; Ctrl-C ends", err=True)
-        seen = 0
-        async for received in subscription:
-            typer.echo(_line(received, as_json=as_json))
-            seen += 1
-            if seen == count:
+    def read() -> None:
+        is_over = False
+        while not is_over:
+            room.acquire()
+            chunk: bytes | OSError
+            try:
+                chunk = source.read(_CHUNK_BYTES)
+            except OSError as error:
+                chunk = error
+            is_over = not chunk or isinstance(chunk, OSError)
+            try:
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            except RuntimeError:  # The loop is closed.
                 return
 
-
-def _report_gap(subscription: Subscription, *, as_json: bool) -> None:
-    gap = subscription.last_gap
-    if as_json and gap is not None:
-        typer.echo(json.dumps({"gap": {"cause": gap.cause, "count": gap.count or None}}))
-    why = "" if gap is None else f" ({gap.cause}{f', up to {gap.count}' if gap.count else ''})"
-    typer.echo(f"some publications may have been missed here{why}", err=True)
-
-
-def _line(received: Received, *, as_json: bool) -> str:
-    if not as_json:
-        shown = " ".join(f"{name}={show_value(value)}" for name, value in received.attributes.items())
-        return f"{shown} {received.payload.decode(errors='replace')}".rstrip()
-    fields: dict[str, Any] = {
-        "id": str(received.id),
-        "attributes": dict(received.attributes),
-        "payload": received.payload.decode(errors="replace"),
-        "published_ms": received.published_ms,
-        "delay_ms": received.received_ms - received.published_ms,
-        "hops": received.hops,
-    }
-    return json.dumps(fields)
+    threading.Thread(target=read, name="octopia-stdin", daemon=True).start()
+    while chunk := await chunks.get():
+        if isinstance(chunk, OSError):
+            raise UsageError(f"expected input that can be read, got: {chunk.strerror or chunk}")
+        room.release()
+        yield chunk

@@ -197,10 +197,10 @@ def _print_messages(screen: Console, run: Run) -> None:
     screen.print(f"false positives: {positives}")
     lost = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in run.losses().items())
     if lost:
-        screen.print(f"lost or doubled on the way: {lost}")
-    told = dict.fromkeys(f"{each.client} ({each.cause})" for each in run.recorder.gaps)
-    if told:
-        screen.print(f"told that they may have missed something: {', '.join(told)}")
+        screen.print(f"lost or duplicated in transit: {lost}")
+    notified = dict.fromkeys(f"{each.client} ({each.cause})" for each in run.recorder.gaps)
+    if notified:
+        screen.print(f"notified of possible gaps: {', '.join(notified)}")
 
 
 def _print_rest(screen: Console, rows: Sequence[object]) -> None:

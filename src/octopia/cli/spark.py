@@ -66,9 +66,11 @@ def open_workspace(
     require_spark()
     # Spark takes a second to import, and no other command needs it.
     from octopia.pipeline.jobs import Workspace
-    from octopia.pipeline.progress import Stages
-    from octopia.pipeline.spark_session import open_session
+    from octopia.pipeline.preflight import check_workers
+    from octopia.pipeline.progress import Stages, starting
+    from octopia.pipeline.spark_session import is_here, open_session, without_interrupts
     from octopia.pipeline.storage import Storage
+    from octopia.workloads.places import is_uri
 
     settings = load_settings().with_options(master, remote, storage, ui)
     if small:
@@ -76,8 +78,14 @@ def open_workspace(
     place = Storage(settings.storage)
     place.check()
     try:
-        with open_session(settings) as spark:
-            yield Workspace(spark, place, Stages(spark))
+        with contextlib.ExitStack() as stack:
+            with without_interrupts(), starting():
+                spark = stack.enter_context(open_session(settings))
+            stages = Stages(spark)
+            if not is_here(settings) or is_uri(settings.storage):
+                with stages.stage("checking Spark's workers"):
+                    check_workers(spark, place)
+            yield Workspace(spark, place, stages)
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print("octopia: stopped; finished work is kept")
         raise typer.Exit(INTERRUPTED) from None

@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.table import Table
 
 from octopia.addresses import Address
+from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Url
 from octopia.cli.output import console, print_json
-from octopia.client.urls import find_addresses
+from octopia.client.operators import OverlayStatus, ask_status
 from octopia.errors import UsageError
 from octopia.protocol import Cause
-from octopia.runtime.operating import OverlayStatus, ask_status
 from octopia.transport.loop import run_loop
 
 REFRESH_S = 0.5
@@ -41,12 +41,10 @@ def status(
     """
     if watch and as_json:
         raise UsageError("expected --watch or --json, got both")
-    found = find_addresses(url)[0]
-    address = Address(found.host, found.port)
     if watch:
-        _watch(address)
+        _watch(url)
         return
-    overlay = run_loop(ask_status(address))
+    overlay = run_loop(_ask(url))
     if as_json:
         print_json(_to_json(overlay))
     else:
@@ -55,11 +53,16 @@ def status(
         raise typer.Exit(1)
 
 
-def _watch(address: Address) -> None:
+async def _ask(url: str | None) -> OverlayStatus:
+    found = await find_operated(url)
+    return await ask_status(found if found.speaks_tls else Address(found.host, found.port))
+
+
+def _watch(url: str | None) -> None:
     try:
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                live.update(_table(run_loop(ask_status(address))), refresh=True)
+                live.update(_table(run_loop(_ask(url))), refresh=True)
                 time.sleep(REFRESH_S)
     except KeyboardInterrupt:
         return

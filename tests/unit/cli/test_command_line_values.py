@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from octopia.cli.publish import pub, read_value, show_value
+from octopia.cli.values import read_attribute, read_line, read_value, show_value
 from octopia.content import Value
 from octopia.content.values import INTEGER_MAX, INTEGER_MIN
 from octopia.errors import InvalidPublication, UsageError
@@ -57,13 +55,69 @@ def test_what_is_shown_is_read_as_the_same_text(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "error"),
+    ("text", "name", "value"),
     [
-        ("{", r"expected one JSON object per line, got '{' in line 3: "),
-        ('{"x": null}', r"line 3: expected .* for the attribute x"),
+        ("zip:str=01234", "zip", "01234"),
+        ("n:str=7", "n", "7"),
+        ("n:str='7'", "n", "'7'"),
+        ("n:int=7", "n", 7),
+        ("n:int=-007", "n", -7),
+        ("x:float=7", "x", 7.0),
+        ("x:float=1e3", "x", 1000.0),
+        ("x:float=inf", "x", float("inf")),
+        ("b:bool=true", "b", True),
+        ("b:bool=false", "b", False),
+        ("a:b:str=x", "a:b", "x"),
+        ("url=http://x?y=1", "url", "http://x?y=1"),
     ],
 )
-def test_a_bad_line_is_named(line: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(f'{{"x": 1}}\n\n{line}\n'))
+def test_a_type_can_be_forced(text: str, name: str, value: Value) -> None:
+    found = read_attribute(text)
+    assert (found, type(found[1])) == ((name, value), type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("n:int=1.5", "expected an integer after =, got '1.5' in 'n:int=1.5'"),
+        ("n:int=9223372036854775808", "expected a signed 64-bit integer"),
+        ("x:float=nan", "expected a number after =, got 'nan'"),
+        ("x:float=much", "expected a number after =, got 'much'"),
+        ("b:bool=1", "expected true or false after =, got '1'"),
+        ("zip:text=1", "expected a type of str, int, float, bool after the colon, such as zip:str=01234, got 'text'"),
+        (":int=1", "expected NAME=VALUE"),
+        ("=1", "expected NAME=VALUE"),
+        ("x", "expected NAME=VALUE, such as price=101.5, got 'x'"),
+    ],
+)
+def test_a_bad_attribute_is_explained(text: str, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        read_attribute(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "attributes"),
+    [
+        ('{"x": 1, "y": "a b"}', {"x": 1, "y": "a b"}),
+        ("x=1 y=a", {"x": 1, "y": "a"}),
+        ("x=1 'y=a b' zip:str=01", {"x": 1, "y": "a b", "zip": "01"}),
+    ],
+)
+def test_a_line_is_json_or_attributes(line: str, attributes: dict[str, Value]) -> None:
+    publication = read_line(1, line, b"p")
+    assert (dict(publication.attributes), publication.payload) == (attributes, b"p")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("{", r"line 3: expected one JSON object per line, got '{': "),
+        ("[1]", r"line 3: expected one JSON object per line, got '\[1\]'"),
+        ('{"x": null}', r"line 3: expected .* for the attribute x"),
+        ("x", r"line 3: expected NAME=VALUE"),
+        ("x='a", r"line 3: expected NAME=VALUE\.\.\., got \"x='a\": No closing quotation"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, error: str) -> None:
     with pytest.raises(InvalidPublication, match=error):
-        pub(stdin=True)
+        read_line(3, line, b"")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from octopia.cli.publish import _report_gap
+from octopia.cli.subscribe import report_gap
 from octopia.protocol import Cause
 from octopia.protocol.messages import Gap
 
@@ -18,8 +18,8 @@ def gap(cause: Cause, count: int = 0) -> Any:
 
 
 def test_gaps_are_json_lines_between_the_publications(capsys: pytest.CaptureFixture[str]):
-    _report_gap(gap(Cause.LINK_DOWN, 3), as_json=True)
-    _report_gap(gap(Cause.RESTART), as_json=True)
+    report_gap(gap(Cause.LINK_DOWN, 3), as_json=True)
+    report_gap(gap(Cause.RESTART), as_json=True)
     shown = capsys.readouterr()
     assert [json.loads(line) for line in shown.out.splitlines()] == [
         {"gap": {"cause": "link_down", "count": 3}},
@@ -29,6 +29,6 @@ def test_gaps_are_json_lines_between_the_publications(capsys: pytest.CaptureFixt
 
 
 def test_as_text_gaps_are_on_stderr_only(capsys: pytest.CaptureFixture[str]):
-    _report_gap(gap(Cause.RESTART), as_json=False)
+    report_gap(gap(Cause.RESTART), as_json=False)
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "some publications may have been missed here (restart)\n")

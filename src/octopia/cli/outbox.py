@@ -1,0 +1,69 @@
+"""``octopia outbox``: publish the rows that jobs have written into an outbox."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from octopia.cli.contexts import find_urls
+from octopia.cli.lazy import examples
+from octopia.cli.options import AsJson, Broker, ClientName, Timeout, Url
+from octopia.cli.sessions import stopped_by_signal
+from octopia.client.client import CONNECT_S
+from octopia.records.dispatching import Dispatched, Dispatching, dispatch
+from octopia.transport.loop import run_loop
+
+_SHOWN_EVERY_S = 1.0
+
+
+@examples(
+    "octopia outbox out/averages",
+    "octopia outbox out/averages --until-empty -b lon.0",
+)
+def outbox(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the outbox; created if it does not exist.")
+    ],
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when everything is published.")] = False,
+    moves: Annotated[
+        bool, typer.Option("--move", help="Publish to another broker than before; some rows may be published twice.")
+    ] = False,
+    name: ClientName = None,
+    url: Url = None,
+    broker: Broker = None,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish the rows of an outbox, each once.
+
+    Spark writes rows into an outbox with `df.writeStream.format("octopia")`. This command advertises their attributes
+    and publishes them in order, and removes published rows. If it is killed, start it again at the same broker, which
+    knows the rows that it has received. Ctrl-C stops it.
+    """
+    wanted = Dispatching(folder, until_empty=until_empty, moves=moves, name=name, timeout_s=timeout or CONNECT_S)
+    state = run_loop(_dispatch(url, broker, wanted, as_json=as_json))
+    typer.echo(json.dumps(dataclasses.asdict(state)) if as_json else _line(state))
+
+
+async def _dispatch(url: str | None, broker: str | None, wanted: Dispatching, *, as_json: bool) -> Dispatched:
+    shown_s = 0.0
+
+    def show(state: Dispatched) -> None:
+        nonlocal shown_s
+        if not as_json and time.monotonic() - shown_s >= _SHOWN_EVERY_S:
+            shown_s = time.monotonic()
+            typer.echo(_line(state), err=True)
+
+    urls = await find_urls(url, broker)
+    typer.echo(f"publishing from {wanted.folder}; press Ctrl-C to stop", err=True)
+    return await dispatch(urls, wanted, stopped_by_signal(), show)
+
+
+def _line(state: Dispatched) -> str:
+    uncertain = f"; {state.uncertain:,} may be published twice, since a broker was lost" if state.uncertain else ""
+    return f"{state.rows:,} rows published, {state.published:,} in total{uncertain}"
