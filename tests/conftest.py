@@ -6,6 +6,7 @@ every other test goes to whoever is free. How long an example of Hypothesis take
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,15 @@ STUDIES = ("tests/pipeline/test_paper_", "tests/pipeline/test_demo_")
 """The slow half of it."""
 ALONE = "tests/pipeline/test_local_cluster.py"
 """Starts a Spark of its own."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_contexts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let commands find no contexts of the person who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.delenv("OCTOPIA_CONTEXT", raising=False)
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

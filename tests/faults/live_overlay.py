@@ -24,10 +24,10 @@ from processes import Process, free_ports
 from proxy import Proxy
 
 from octopia.addresses import Address
+from octopia.client.operators import ask
 from octopia.ids import BrokerId
 from octopia.overlay import Scot, parse_tree
 from octopia.protocol import Command, Verb
-from octopia.runtime.operating import ask
 from octopia.settings import Algorithm
 
 TREE, CLUSTERS = "path:3", 2

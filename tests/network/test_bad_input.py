@@ -26,6 +26,7 @@ from octopia.protocol.messages import (
     AdvertiseRequest,
     Deliver,
     Message,
+    ProduceRequest,
     PublishRequest,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -174,7 +175,14 @@ def test_only_neighbours_with_a_lower_id_may_dial(name: str):
     assert codes == [CloseCode.NOT_ALLOWED]
 
 
-FROM_CLIENTS = (AdvertiseRequest, UnadvertiseRequest, SubscribeRequest, UnsubscribeRequest, PublishRequest)
+FROM_CLIENTS = (
+    AdvertiseRequest,
+    UnadvertiseRequest,
+    SubscribeRequest,
+    UnsubscribeRequest,
+    ProduceRequest,
+    PublishRequest,
+)
 
 
 def test_clients_may_say_nothing_that_only_brokers_say():
@@ -251,6 +259,10 @@ async def _inherit_a_name() -> None:
         await rude.leave()
 
 
+_NEED_MORE = (Verb.THROTTLE, Verb.CUT, Verb.HEAL, Verb.WANTED, Verb.WATCH, Verb.WATCHED, Verb.ROUTE)
+"""The commands that need a neighbour, or something else that is missing here."""
+
+
 @pytest.mark.parametrize("broker", ["z.9", "b.7", ""])
 @pytest.mark.parametrize("verb", list(Verb))
 def test_an_operator_who_asks_for_nobody_gets_an_answer(verb: Verb, broker: str):
@@ -262,7 +274,7 @@ async def _ask_for_nobody(verb: Verb, broker: str) -> None:
         stranger = await Stranger.connect(url)
         stranger.say(Opening(Role.OPERATOR, "o"), Command(verb, broker))
         answer = await stranger.hear(Answer)
-        assert bool(answer.problem) is (verb is Verb.THROTTLE)
+        assert bool(answer.problem) is (verb in _NEED_MORE)
         stranger.say(Command(Verb.REPORT))
         stranger.items.clear()
         assert (await stranger.hear(Answer)).report["id"] == BROKER

@@ -8,6 +8,7 @@ import itertools
 import random
 
 import pytest
+from recorders import until
 
 import octopia
 from octopia.client import Subscription
@@ -121,6 +122,18 @@ def test_a_publication_that_the_broker_took_to_its_grave_has_an_unknown_outcome(
                     await publishing
             assert "publications were accepted" in caught.value.__notes__[0]
             await publisher.publish({"x": 1})
+
+    asyncio.run(run())
+
+
+def test_a_client_sees_whether_its_broker_was_restarted():
+    async def run() -> None:
+        async with Overlay.local("path:2", 1) as overlay, overlay.connect("a.0") as one, overlay.connect("a.0") as two:
+            before = one.broker_incarnation
+            assert two.broker_incarnation == before == overlay._servers[BrokerId("a", 0)].node.incarnation
+            overlay.crash("a.0")
+            await overlay.restart("a.0")
+            await until(lambda: one.broker_incarnation != before)
 
     asyncio.run(run())
 

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import free_ports
+
+from octopia.client import connect_blocking
 
 OCTOPIA = [sys.executable, "-m", "octopia"]
 PATIENCE_S = 60
@@ -34,16 +37,6 @@ def octopia(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [*OCTOPIA, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, env=environment, check=False
     )
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def write_overlay(folder: Path) -> tuple[Path, dict[str, int]]:
@@ -122,6 +115,31 @@ def test_status_shows_all_brokers_through_any_of_them(running: Running) -> None:
     assert both.returncode == 2
 
 
+def test_the_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+    ports = free_ports(2)
+    brokers = "".join(f'[brokers."{name}"]\nport = {port}\n' for name, port in zip(("a.0", "b.0"), ports, strict=True))
+    file = tmp_path / "overlay.toml"
+    # What is accepted at a.0 takes a minute to b.0.
+    link = '[[link]]\nbetween = ["a.0", "b.0"]\nrate = 1\n'
+    file.write_text(f'tree = "path:2"\nclusters = 1\n{brokers}{link}')
+    words = [*OCTOPIA, "up", str(file), "--processes", "2", "--plain"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "2 brokers are up" in process.stdout.readline()
+        urls = [f"octopia://127.0.0.1:{port}" for port in ports]
+        with connect_blocking(urls[0]) as publisher, connect_blocking(urls[1]) as subscriber:
+            publisher.advertise("n >= 0", ordered=True)
+            subscriber.subscribe("n >= 0")
+            publisher.publish_many({"n": n} for n in range(60))
+            process.send_signal(signal.SIGINT)
+            assert "Ctrl-C again stops at once" in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            rest, errors = process.communicate(timeout=PATIENCE_S)
+    assert rest.endswith("all brokers were stopped at once; publications that they had not passed on are lost\n")
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+
+
 def test_status_of_half_an_overlay_is_a_failure(tmp_path: Path) -> None:
     file, ports = write_overlay(tmp_path)
     process = subprocess.Popen([*OCTOPIA, "broker", str(file), "a.0", "b.0"], stderr=subprocess.PIPE, text=True)
@@ -185,4 +203,19 @@ def test_a_broker_alone_drains_on_sigterm(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, rest = process.communicate(timeout=PATIENCE_S)
     assert "drained and stopped" in rest
+    assert process.returncode == 0
+
+
+def test_the_log_can_be_json(tmp_path: Path) -> None:
+    file, ports = write_overlay(tmp_path)
+    command = [*OCTOPIA, "broker", str(file), "a.0", "--log-json"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "a.0 listens at" in process.stderr.readline()
+    with socket.create_connection(("127.0.0.1", ports["a.0"])) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        told = json.loads(process.stderr.readline())
+    assert (told["level"], told["event"], told["broker"]) == ("warning", "bad_frame", "a.0")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0

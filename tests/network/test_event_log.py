@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import re
+from typing import Any
 
 import pytest
 from raw_client import RawClient, run
+from recorders import until
 from stranger import Stranger, greeting
 
+from octopia.addresses import Address
 from octopia.content import parse_filter
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Ack, Command, Grant, Opening, Overflow, Role, Verb, WireItem
 from octopia.protocol.messages import Lost, SubscribeRequest
+from octopia.runtime import server as server_module
 from octopia.runtime.defaults import NODE_SETTINGS
 from octopia.runtime.local import Overlay
+from octopia.runtime.server import BrokerServer
 from support import at, turn
 from wire_samples import frames
 
@@ -176,3 +182,45 @@ def test_a_client_that_does_not_read_is_too_slow(caplog: pytest.LogCaptureFixtur
 
     run(main())
     assert re.search(r"event=too_slow broker=a\.0 peer=\S+ client=slow reason=", caplog.text)
+
+
+def test_a_neighbour_that_is_not_there_is_news_only_after_the_start(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    refused: list[str] = []
+    note = BrokerServer.note_unreachable
+
+    def count(self: BrokerServer, *problem: Any) -> bool:
+        refused.append(self.id.region)
+        return note(self, *problem)
+
+    monkeypatch.setattr(BrokerServer, "note_unreachable", count)
+
+    async def main() -> None:
+        server = BrokerServer(overlay_from_text("path:2", 1), at("a.0"))
+        await server.listen(Address("127.0.0.1", 0))
+        server.start({at("a.0"): server.address, at("b.0"): Address("127.0.0.1", 1)})
+        await until(lambda: len(refused) >= 3)
+        assert "unreachable" not in caplog.text
+        monkeypatch.setattr(server_module, "STARTING_S", 0.0)
+        await until(lambda: "event=unreachable broker=a.0 peer=127.0.0.1:1 neighbour=b.0" in caplog.text)
+        await server.stop()
+
+    run(main())
+    assert caplog.text.count("event=unreachable") == 1
+
+
+def test_a_neighbour_whose_host_name_is_not_valid_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    async def main() -> None:
+        monkeypatch.setattr(server_module, "STARTING_S", 0.0)
+        server = BrokerServer(overlay_from_text("path:2", 1), at("a.0"))
+        await server.listen(Address("127.0.0.1", 0))
+        server.start({at("a.0"): server.address, at("b.0"): Address("a..b", 1)})
+        await until(lambda: "event=unreachable broker=a.0 peer=a..b:1 neighbour=b.0" in caplog.text)
+        await server.stop()
+
+    run(main())
+    assert "its host name is not valid" in caplog.text

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import free_ports
 
 import octopia
 
@@ -18,17 +19,9 @@ OCTOPIA = [sys.executable, "-m", "octopia"]
 PATIENCE_S = 60
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("::1", 0), family=socket.AF_INET6) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def has_ipv6() -> bool:
     try:
-        free_ports(1)
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         return False
     return True
@@ -37,7 +30,7 @@ def has_ipv6() -> bool:
 @pytest.mark.skipif(not has_ipv6(), reason="nothing can listen at ::1: this machine has no IPv6")
 def test_brokers_clients_and_operators_use_ipv6(tmp_path: Path) -> None:
     names = ["a.0", "a.1", "b.0", "b.1"]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    ports = dict(zip(names, free_ports(len(names), "::1"), strict=True))
     brokers = "".join(f'[brokers."{name}"]\nhost = "::1"\nport = {port}\n' for name, port in ports.items())
     file = tmp_path / "overlay.toml"
     file.write_text(f'tree = "a-b"\nclusters = 2\n{brokers}')
@@ -56,7 +49,9 @@ def test_brokers_clients_and_operators_use_ipv6(tmp_path: Path) -> None:
             timeout=PATIENCE_S,
             check=True,
         )
-        assert json.loads(throttled.stdout) == [{"from": "b.1", "to": "b.0", "rate": 50.0, "delay_ms": None}]
+        assert json.loads(throttled.stdout) == [
+            {"from": "b.1", "to": "b.0", "rate": 50.0, "delay_ms": None, "cut": False}
+        ]
     finally:
         overlay.send_signal(signal.SIGTERM)
         rest, _ = overlay.communicate(timeout=PATIENCE_S)

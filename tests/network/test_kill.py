@@ -287,7 +287,7 @@ async def _connect_to_the_dying(how: str) -> None:
     async with Overlay.local("path:1", 1) as overlay:
         [node] = overlay._servers.values()
         reader, writer = await asyncio.open_connection(*address_of(overlay.url("a.0")))
-        await _turns_until(lambda: bool(node._guests))
+        await _turns_until(lambda: bool(node.guests))
         if how == "kill":
             node.kill()
         else:

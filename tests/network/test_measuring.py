@@ -58,7 +58,7 @@ def test_bench_fails_if_something_is_lost(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(work._Tally, "take", forgetful)
     monkeypatch.setattr(work, "SILENCE_S", 0.2)
-    with pytest.raises(NetworkError, match="1 were lost and 0 doubled"):
+    with pytest.raises(NetworkError, match="1 were lost and 0 duplicated"):
         runner.invoke(app, ["bench", "--count", "20"], catch_exceptions=False)
 
 

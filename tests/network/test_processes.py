@@ -14,10 +14,10 @@ from processes import free_ports
 from raw_client import RawClient, run
 
 from octopia.addresses import Address
+from octopia.client.operators import ask
 from octopia.errors import NetworkError
 from octopia.overlay.files import load_overlay
 from octopia.protocol import Command, Verb
-from octopia.runtime.operating import ask
 
 COMMAND = [sys.executable, "-c", "from octopia.cli import main; main()", "broker"]
 REGIONS = "abc"

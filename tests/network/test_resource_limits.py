@@ -12,6 +12,7 @@ from raw_client import RawClient, run
 from stranger import Stranger
 
 import octopia
+from octopia.client.operators import ask
 from octopia.content import parse_filter
 from octopia.errors import RequestRefused, Unavailable
 from octopia.overlay.files import overlay_from_text
@@ -19,7 +20,6 @@ from octopia.protocol import CloseCode, Closing, Command, Opening, Role, Verb
 from octopia.protocol.messages import AdvertiseRequest, Refused, SubscribeRequest, UnsubscribeRequest
 from octopia.runtime import server as server_module
 from octopia.runtime.local import Overlay
-from octopia.runtime.operating import ask
 from octopia.settings import Limit, ResourceLimits
 from support import at
 

@@ -20,12 +20,12 @@ from processes import free_ports
 
 from octopia.addresses import Address
 from octopia.client import connect_blocking
+from octopia.client.operators import ask_status
 from octopia.errors import InvalidOverlay, NotConfirmed, Unavailable
 from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.overlay import LinkShape
 from octopia.overlay.files import Overlay, load_overlay, overlay_from_text
 from octopia.runtime import process, server
-from octopia.runtime.operating import ask_status
 from octopia.runtime.process import Restart, Workers, next_wait_s
 from support import at
 

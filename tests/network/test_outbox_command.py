@@ -1,0 +1,148 @@
+"""The outbox as a process: killed, it publishes each row once; a broker that dies loses none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+from recorders import kill, nobody_is_left_behind, start_command, until
+
+import octopia
+from octopia.content import Publication
+from octopia.errors import UsageError
+from octopia.records.dispatching import CHUNK, Dispatched, Dispatching, dispatch
+from octopia.records.outgoing import Outgoing
+
+__all__ = ["nobody_is_left_behind"]
+
+
+async def start(url: str, folder: Path, *options: str) -> asyncio.subprocess.Process:
+    return await start_command(b"publishing", "outbox", str(folder), "--url", url, *options)
+
+
+def fill(folder: Path, start: int, end: int, batch: int) -> None:
+    outgoing = Outgoing(folder)
+    rows = [Publication({"n": n, "even" if n % 2 == 0 else "odd": True}) for n in range(start, end)]
+    outgoing.commit("s", batch, [outgoing.stage("s", rows)])
+
+
+async def killed_under_load(folder: Path, kills: int, rows: int, seed: int) -> None:
+    chance = random.Random(seed)
+    async with octopia.Overlay.local("path:2", 2) as overlay, overlay.connect("a.0") as subscriber:
+        subscription = await subscriber.subscribe("n >= 0", buffer=10**6)
+        received: list[object] = []
+
+        async def receive() -> None:
+            async for batch in subscription.batches():
+                received.extend(publication["n"] for publication in batch)
+
+        receiving = asyncio.create_task(receive())
+        url, batches = overlay.url("b.1"), 10 * (kills + 1)
+        for batch in range(batches):
+            fill(folder, rows * batch // batches, rows * (batch + 1) // batches, batch)
+        process = await start(url, folder)
+        for number in range(1, kills + 1):
+            target = rows * number // (kills + 1) - chance.randrange(rows // batches)
+            await until(lambda target=target: len(received) >= target)
+            await kill(process)
+            process = await start(url, folder)
+        await until(lambda: len(received) >= rows)
+        process.terminate()
+        await process.communicate()
+        # Nothing is left, and nothing comes twice.
+        last = await start(url, folder, "--until-empty")
+        out, _ = await last.communicate()
+        assert json.loads(out) == {"rows": 0, "published": rows, "waiting": 0, "repeated": 0, "uncertain": 0}
+        receiving.cancel()
+    assert received == list(range(rows))
+    # The broker told how far it came each time; nothing was begun again.
+    assert json.loads((folder / "publishing" / "published.json").read_text())["generation"] == 0
+    assert list((folder / "staged").iterdir()) == []
+
+
+def test_an_outbox_that_is_killed_publishes_each_row_once(tmp_path: Path) -> None:
+    asyncio.run(killed_under_load(tmp_path / "outbox", kills=1, rows=10_000, seed=1))
+
+
+@pytest.mark.soak
+def test_an_outbox_that_is_killed_very_often(tmp_path: Path) -> None:
+    asyncio.run(killed_under_load(tmp_path / "outbox", kills=30, rows=300_000, seed=2))
+
+
+async def broker_killed_under_load(folder: Path, kills: int, rows: int, seed: int) -> None:
+    """Crash and restart the host broker at random rows: what comes twice was counted, and what is missing was told."""
+    chance = random.Random(seed)
+    async with octopia.Overlay.local("path:2", 1) as overlay, overlay.connect("a.0") as subscriber:
+        subscription = await subscriber.subscribe("n >= 0", buffer=10**6)
+        received: list[int] = []
+
+        async def receive() -> None:
+            async for batch in subscription.batches():
+                received.extend(int(publication["n"]) for publication in batch)
+
+        receiving = asyncio.create_task(receive())
+        fill(folder, 0, rows, 0)
+        state = Dispatched()
+
+        def note(now: Dispatched) -> None:
+            state.published, state.uncertain = now.published, now.uncertain
+
+        stop = asyncio.Event()
+        running = asyncio.create_task(dispatch(overlay.url("b.0"), Dispatching(folder, timeout_s=60.0), stop, note))
+        for number in range(1, kills + 1):
+            target = rows * number // (kills + 1) - chance.randrange(rows // (kills + 1))
+            await until(lambda target=target: state.published >= target)
+            overlay.crash("b.0")
+            await overlay.restart("b.0")
+        await until(lambda: state.published == rows and bool(received) and received[-1] == rows - 1)
+        stop.set()
+        ended = await running
+        receiving.cancel()
+        assert subscription.gaps >= 1
+    doubled = len(received) - len(set(received))
+    assert doubled <= ended.uncertain <= kills * CHUNK
+    # Rows are published from where the broker's acceptance was noted: it steps back by no more than what was counted.
+    steps_back = sum(max(0, before - after + 1) for before, after in itertools.pairwise(received))
+    assert steps_back <= ended.uncertain
+
+
+def test_a_broker_that_dies_under_load_gets_again_only_what_it_did_not_acknowledge(
+    tmp_path: Path, never_busy: None
+) -> None:
+    asyncio.run(broker_killed_under_load(tmp_path / "outbox", kills=2, rows=12_000, seed=3))
+
+
+@pytest.mark.soak
+def test_a_broker_that_dies_very_often_under_load(tmp_path: Path, never_busy: None) -> None:
+    asyncio.run(broker_killed_under_load(tmp_path / "outbox", kills=20, rows=200_000, seed=4))
+
+
+def test_a_broker_that_dies_loses_no_row_and_rows_stay_at_their_broker(tmp_path: Path, never_busy: None) -> None:
+    async def run() -> None:
+        folder = tmp_path / "outbox"
+        async with octopia.Overlay.local("path:2", 1) as overlay, overlay.connect("a.0") as subscriber:
+            subscription = await subscriber.subscribe("n >= 0", buffer=10**6)
+            fill(folder, 0, 10, 0)
+            stop = asyncio.Event()
+            running = asyncio.create_task(dispatch(overlay.url("b.0"), Dispatching(folder, timeout_s=60.0), stop))
+            assert [(await subscription.next(timeout=30))["n"] for _ in range(10)] == list(range(10))
+            overlay.crash("b.0")
+            fill(folder, 10, 20, 1)
+            await overlay.restart("b.0")
+            found = set()
+            while len(found) < 10:
+                found.add((await subscription.next(timeout=30))["n"])
+            assert found == set(range(10, 20))
+            stop.set()
+            assert (await running).published == 20
+            with pytest.raises(UsageError, match=r"expected the broker b\.0, .*, got a\.0: connect to b\.0"):
+                await dispatch(overlay.url("a.0"), Dispatching(folder), asyncio.Event())
+            fill(folder, 20, 21, 2)
+            moved = Dispatching(folder, until_empty=True, moves=True)
+            assert (await dispatch(overlay.url("a.0"), moved, asyncio.Event())).rows == 1
+
+    asyncio.run(run())
