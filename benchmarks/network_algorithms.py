@@ -12,11 +12,11 @@ from typing import Any
 from network_lines import Line, Round, broker_processes, clients, cost_rows, everything, in_turns
 from network_processes import Wrong
 from octopia.addresses import Address
+from octopia.client.operators import ask
 from octopia.experiments.local_overlay import at_free_addresses
 from octopia.overlay import LinkShape
 from octopia.overlay.files import overlay_from_text
 from octopia.protocol.operations import Command, Verb
-from octopia.runtime.operating import ask
 from octopia.settings import Algorithm, RoutingSettings
 from tables import verdict
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from network_processes import start_relay
 from octopia.addresses import Address
 from octopia.broker import Detail
+from octopia.client.operators import is_connected
 from octopia.ids import BrokerId
 from octopia.overlay.files import Overlay, load_overlay
 from octopia.runtime.defaults import default_settings
-from octopia.runtime.operating import is_connected, report_on
+from octopia.runtime.operating import report_on
 from octopia.runtime.process import exclude_from_collection
 from octopia.runtime.server import BrokerServer
 from octopia.transport.loop import run_loop
