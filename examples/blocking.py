@@ -1,7 +1,7 @@
 """The blocking client, for programs without an event loop.
 
-The brokers run in a thread of this program, so that it needs nothing else. Against brokers that run elsewhere,
-``octopia.connect_blocking("octopia://host:7400")`` is all there is.
+The brokers run in a thread of this program, so it needs no other processes. To use brokers that run elsewhere, call
+``octopia.connect_blocking("octopia://broker3.example.com:7400")``.
 """
 
 import asyncio

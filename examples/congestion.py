@@ -1,8 +1,8 @@
-"""A link congests. Static routing waits for it, dynamic routing goes around it.
+"""A congested link: static routing waits for it, dynamic routing goes around it.
 
-The publisher is in London, at lon.0. Subscribers are in Tokyo, at tok.1 and tok.2. The direct way to tok.1 is
-lon.0 > lon.1 > tok.1, two links; the link from lon.0 to lon.1 carries only ten publications per second. The way around
-it is lon.0 > lon.2 > lon.1 > tok.1, three links.
+The publisher is in London, at lon.0. Subscribers are in Tokyo, at tok.1 and tok.2. The direct path to tok.1 is
+lon.0 > lon.1 > tok.1, over two links, but the link from lon.0 to lon.1 carries only ten publications per second. The
+path around it is lon.0 > lon.2 > lon.1 > tok.1, over three links.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ RATE = 60.0
 
 
 async def run(algorithm: octopia.Algorithm) -> list[octopia.Received]:
-    """Publish for a second, and return what tok.1 received."""
+    """Publish for a second, and return the publications that the client at tok.1 received."""
     routing = octopia.RoutingSettings(algorithm=algorithm)
     async with octopia.Overlay.local(tree="nyc-lon, lon-tok", clusters=3, routing=routing) as overlay:
         overlay.throttle("lon.0", "lon.1", rate=10)

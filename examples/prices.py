@@ -20,7 +20,7 @@ DELIVERIES = 9
 
 
 async def main() -> None:
-    """Place one subscriber per filter at a broker of its own, and publish three prices in London."""
+    """Connect one subscriber per filter, each to its own broker, and publish three prices in London."""
     received: dict[str, list[str]] = {name: [] for name in FILTERS}
     async with octopia.Overlay.local(tree="nyc-lon, lon-tok", clusters=3) as overlay:
         places = zip(FILTERS, overlay.brokers, strict=False)

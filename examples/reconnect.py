@@ -22,11 +22,11 @@ async def main() -> None:
         print("received", (await subscription.next(timeout=5))["x"])
 
         overlay.crash("b.1")
-        await publisher.publish({"x": 2})  # it may or may not be delivered: there is a gap
+        await publisher.publish({"x": 2})  # may or may not be delivered: there is a gap
         await overlay.restart("b.1")
         await reconnected.wait()
         await overlay.wait_until(overlay.is_ready, "b.1 to recover")
-        # Requests keep their order: once this one is in force, so is the subscription that was issued again.
+        # Requests keep their order: once this one is in force, the reissued subscription is in force too.
         await subscriber.subscribe("x > 0", callback=lambda _: None)
 
         await publisher.publish({"x": 3})

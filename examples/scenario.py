@@ -1,4 +1,4 @@
-"""Run a scenario in the simulator from Python, and look at the publications that went around a congested link."""
+"""Run a scenario in the simulator from Python, and show the publications that went around a congested link."""
 
 from pathlib import Path
 
