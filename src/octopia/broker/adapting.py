@@ -99,12 +99,19 @@ class View:
             queue = self._state.queues[link]
             if self._state.neighbourhood.secondary_neighbours:
                 verdict = queue.congested(self._state.now_ms, self._common_ms)
-                if self._state.algorithm is not Algorithm.ADAPTIVE:
+                if not self._avoids_congested(link):
                     verdict = not self._state.carries_data(link)  # Whatever waits, copies take their static paths.
             else:
                 verdict = not self._state.carries_data(link)  # With one cluster there is no other way.
             self._verdicts[link] = verdict
         return verdict
+
+    def _avoids_congested(self, link: BrokerId) -> bool:
+        """Return whether routing goes around a link because of congestion; see ``switching``."""
+        algorithm = self._state.algorithm
+        if algorithm is Algorithm.DYNAMIC:
+            return link.region == self._state.id.region
+        return algorithm is Algorithm.ADAPTIVE
 
     def queue_length(self, link: BrokerId) -> int:
         """Return the length of a queue as routing sees it."""

@@ -3,10 +3,11 @@
 Static and dynamic routing have the same tables, messages and queues: a broker that routes statically passes on all
 copies of a dynamic one. So each broker may change at any time, independently of its neighbours.
 
-Adaptive routing has its own tables and headers. A broker that was started with it cannot leave it, and one that was
-started without it cannot begin: its neighbours would take its copies for a violation of the protocol. But its verdicts
-on links only rank ways that are all correct. If it takes all links that are up as free, it routes statically, and
-still avoids dead links.
+Adaptive routing has its own tables and headers, so a broker that was started without it cannot begin: its neighbours
+would take its copies for a violation of the protocol. One that was started with it keeps its tables and headers, and
+changes its verdicts on links, which only rank ways that are all correct. As a static broker it takes all links that are
+up as free. As a dynamic one it takes all aLinks that are up as free, and goes around congested iLinks. Dead links are
+always avoided.
 
 TID-based brokers do not change. A static one forgets which subscriptions have had a publication, and would deliver
 duplicates of copies that dynamic brokers have sent.
@@ -21,7 +22,7 @@ from octopia.settings import Algorithm
 _CHOICES = {
     Algorithm.STATIC: (Algorithm.STATIC, Algorithm.DYNAMIC),
     Algorithm.DYNAMIC: (Algorithm.STATIC, Algorithm.DYNAMIC),
-    Algorithm.ADAPTIVE: (Algorithm.STATIC, Algorithm.ADAPTIVE),
+    Algorithm.ADAPTIVE: (Algorithm.STATIC, Algorithm.DYNAMIC, Algorithm.ADAPTIVE),
 }
 
 

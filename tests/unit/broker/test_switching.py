@@ -4,6 +4,7 @@ import pytest
 from links_support import at, feed, make, publication, subscription, taken
 
 from octopia.broker import Verdict
+from octopia.broker.adapting import View
 from octopia.errors import UsageError
 from octopia.settings import Algorithm
 
@@ -42,3 +43,17 @@ def test_under_static_routing_an_adaptive_broker_ignores_congestion() -> None:
     feed(broker, "a.0", publication(1), now_ms=3.0)
     assert len(broker.state.queues[at("c.0")]) == 0
     assert broker.counters.detours == 1
+
+
+def test_under_dynamic_routing_an_adaptive_broker_goes_around_ilinks_only() -> None:
+    broker = make(algorithm=Algorithm.ADAPTIVE)
+    feed(broker, "c.0", subscription("c.0"))
+    broker.force(at("c.0"), Verdict.CONGESTED, 20, 1.0)
+    broker.force(at("b.1"), Verdict.CONGESTED, 20, 1.0)
+    broker.route_by(Algorithm.DYNAMIC)
+    view = View(broker.state)
+    assert not view.congested(at("c.0"))
+    assert view.congested(at("b.1"))
+    feed(broker, "a.0", publication(0), now_ms=2.0)
+    assert len(broker.state.queues[at("c.0")]) == 1
+    assert broker.counters.detours == 0

@@ -32,7 +32,7 @@ def report(name: str, links: dict[str, dict[str, Any]] | None = None, **changes:
         "id": name,
         "ready": True,
         "routing": "adaptive",
-        "algorithms": ["static", "adaptive"],
+        "algorithms": ["static", "dynamic", "adaptive"],
         "clients": 0,
         "published": 0,
         "delivered": 0,

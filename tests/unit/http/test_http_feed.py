@@ -101,7 +101,7 @@ class TestTicks:
         watched.add(whole(0.0))
         hello = json.loads(watched.hello(may_command=True))
         assert hello["can"] == ["throttle", "lift", "cut", "heal", "route"]
-        assert hello["overlay"]["choices"] == ["static", "adaptive"]
+        assert hello["overlay"]["choices"] == ["static", "dynamic", "adaptive"]
         assert ["a.0", "b.0", "alink"] in hello["overlay"]["links"]
         assert json.loads(watched.hello(may_command=False))["can"] == []
 

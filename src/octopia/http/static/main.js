@@ -198,12 +198,11 @@ function showChoices(overlay, canSwitch) {
 }
 
 function why({ algorithm, choices }) {
-  const start = `This overlay was started with ${algorithm} routing and can change between ${choices.join(" and ")} while it runs.`;
   if (algorithm === "adaptive") {
-    return `${start} Under static routing, brokers ignore congestion but still avoid dead links. Dynamic routing uses different queues and headers, so the overlay must be started with it.`;
+    return "This overlay was started with adaptive routing, which goes around every congested link. It can change while it runs: static routing ignores congestion, and dynamic routing goes around congested links between clusters only. Dead links are always avoided.";
   }
   if (choices.length > 1) {
-    return `${start} Adaptive routing uses different tables and headers, so the overlay must be started with it.`;
+    return `This overlay was started with ${algorithm} routing and can change between ${choices.join(" and ")} while it runs. Adaptive routing uses different tables and headers, so the overlay must be started with it.`;
   }
   return `This overlay was started with ${algorithm} routing, which cannot change while it runs.`;
 }
