@@ -26,7 +26,9 @@ from octopia.tomlfile import Table, read_toml
 CONFIG_VARIABLE = "OCTOPIA_CONFIG"
 _DEFAULT_FILE = "octopia.toml"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_QUICK = "-XX:TieredStopAtLevel=1"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Compile Java code once, without optimising it. The cache for it is then 48 MiB by default, and a study of many
+workloads fills it: Java would stop compiling, with a warning."""
 _NO_CONF: Mapping[str, str] = {}
 
 
