@@ -168,5 +168,7 @@ def test_small_tables_need_few_partitions_and_a_java_that_starts_fast():
     own = PipelineSettings(spark={"spark.driver.extraJavaOptions": "-Xss4m"})
     said = spark_properties(own.for_small_tables())
     assert said["spark.sql.shuffle.partitions"] == "2"
-    assert said["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xss4m")
+    assert said["spark.driver.extraJavaOptions"].endswith(
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xss4m"
+    )
     assert spark_properties(PipelineSettings(partitions=7).for_small_tables())["spark.sql.shuffle.partitions"] == "7"

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -111,6 +112,15 @@ def test_recovery_has_bars_for_all_and_both_bounds(tmp_path: Path):
     [recovery] = draw_all(Tables(bursts=BURSTS, bounds=BOUNDS), tmp_path)
     shown = texts(recovery.svg)
     assert {"adaptive", "TID-D, one copy per hop", "bound, any paths", "inner host", "edge host"} <= set(shown)
+
+
+def test_recovery_marks_runs_that_are_never_stable(tmp_path: Path):
+    all_stable = tuple(dataclasses.replace(row, stable_ms=row.stable_ms or 1.0) for row in BURSTS)
+    [recovery] = draw_all(Tables(bursts=all_stable, bounds=BOUNDS), tmp_path)
+    assert "not stable at the end" not in texts(recovery.svg)
+    endless = (dataclasses.replace(all_stable[0], stable_ms=None), *all_stable[1:])
+    [recovery] = draw_all(Tables(bursts=endless, bounds=BOUNDS), tmp_path)
+    assert "not stable at the end" in texts(recovery.svg)
 
 
 def test_a_logarithmic_axis_says_so(tmp_path: Path):

@@ -73,8 +73,8 @@ _BURST = (
 )
 _RECOVERY = (
     "The time from the start of the burst until delays are normal again; a thin line is the spread over seeds. "
-    "A run that ends before that counts until the last late delivery of its burst. Horizontal lines are bounds: over "
-    "static paths, or over any paths, no queue can be empty earlier."
+    "A run that ends before that counts until the last late delivery of its burst, and its bar has an arrowhead. "
+    "Horizontal lines are bounds: over static paths, or over any paths, no queue can be empty earlier."
 )
 _BURST_FIGURES = {100_000: 17, 80_000: 18, 60_000: 19, 40_000: 20}
 MAIN = (

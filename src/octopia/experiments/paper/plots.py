@@ -63,8 +63,9 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
     """Draw the time until a run is stable, one bar per algorithm in each group, with the bounds of the group.
 
     A bar is the mean over seeds, with a line from the least to the most; a run that never is stable counts until its
-    last late delivery.
+    last late delivery, and its bar has an arrowhead.
     """
+    endless: list[tuple[float, float]] = []
     sides = _in_order({row.algorithm for rows, _ in groups.values() for row in rows})
     width = 0.8 / max(1, len(sides))
     for place, (rows, bounds) in enumerate(groups.values()):
@@ -77,10 +78,15 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
                 axes.bar(place + shift, fmean(each_s), width * 0.92, color=look.colour, label=label)
                 if len(each_s) > 1:
                     axes.vlines(place + shift, min(each_s), max(each_s), color=INK, linewidth=1.0)
+                if any(row.stable_ms is None for row in mine):
+                    endless.append((place + shift, max(each_s)))
         for bound in BOUNDS if bounds else ():
             level_s = fmean(bound.value(row) for row in bounds) / 1000
             axes.plot([place - 0.45, place + 0.45], [level_s, level_s], color=INK, linewidth=1.2,
                       linestyle=bound.line, label=bound.name if place == 0 else None)  # fmt: skip
+    if endless:
+        axes.plot([x for x, _ in endless], [y for _, y in endless], "^", color=INK, markersize=6,
+                  label="not stable at the end")  # fmt: skip
     axes.set_xticks(range(len(groups)), list(groups))
     axes.grid(False, axis="x")
     axes.set_ylim(bottom=0)
