@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from recorders import until
 from secured import Secured
+from stranger import Stranger, greeting
 
 import octopia
 from octopia.client.credentials import Credentials
@@ -19,11 +22,13 @@ from octopia.client.operators import Operator, ask_status
 from octopia.client.urls import parse_url
 from octopia.content import Publication
 from octopia.errors import AccessDenied, ClosedByPeer, RequestRefused, UsageError
-from octopia.protocol import Command, Verb
-from octopia.runtime.gate import REFUSAL
+from octopia.overlay.files import overlay_from_text
+from octopia.protocol import CloseCode, Command, Opening, Verb
+from octopia.runtime.gate import ENDED, REFUSAL
 from octopia.runtime.local import Overlay
 from octopia.security import watching
 from octopia.security.tokens import TokenRole
+from octopia.settings import SecuritySettings
 from support import at
 
 PATIENCE_S = 10.0
@@ -138,6 +143,35 @@ def test_an_open_connection_ends_with_its_token(tmp_path: Path, how: str):
                     assert overlay._servers[at("a.0")].broker.table_sizes()["prt"] == 0
                 assert other.is_connected
                 await client.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+def test_a_token_that_ends_within_the_handshake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str):
+    async def test() -> None:
+        secured = Secured(tmp_path, "path:1", 1, has_tokens=True)
+        security = SecuritySettings(client_tokens=str(secured.tokens))
+        plain = dataclasses.replace(overlay_from_text("path:1", 1), security=security)
+        async with Overlay(plain) as overlay:
+            server = overlay._servers[at("a.0")]
+            token = secured.add_token("feed", advertise="TRUE", read="TRUE", lives_s=60.0)
+            opening, hello = greeting("slow")
+            slow = await Stranger.connect(overlay.url("a.0"))
+            slow.say(msgspec.structs.replace(opening, token=token))
+            await slow.hear(Opening)
+            if how == "revoked":
+                secured.revoke("feed")
+            else:
+                later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=2)
+                monkeypatch.setattr(server.gate, "_now", lambda: later)
+            await until(lambda: server.gate.permissions_for(token) is None)
+            server._expiry.check()  # The broker notices the end before the client greets.
+            slow.say(hello)
+            closing = (await slow.until_closed()).closing
+            assert closing is not None
+            assert (closing.code, closing.reason) == (CloseCode.ACCESS_DENIED, ENDED)
+            assert not server.node.clients
 
     asyncio.run(test())
 

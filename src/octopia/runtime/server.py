@@ -448,7 +448,13 @@ class BrokerServer:
     def admit_client(
         self, connection: Connection, opening: Opening, hello: Hello, permissions: Permissions | None
     ) -> None:
-        """Admit a client: a returning one continues its session, any other begins a new one."""
+        """Admit a client: a returning one continues its session, any other begins a new one.
+
+        The token is checked again, because it may have ended between the Opening and the Hello.
+        """
+        if permissions is not None and (end := self.gate.end_of(permissions)):
+            self.refuse(connection, *end, client=opening.sender)
+            return
         before = self.node.client_named(opening.sender)
         if before is None and not Limit.CLIENTS.allows(self.overlay.limits, len(self.node.clients)):
             self.refuse_beyond(connection, Limit.CLIENTS, client=opening.sender)
