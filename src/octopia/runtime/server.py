@@ -336,7 +336,7 @@ class BrokerServer:
         if self._is_over:
             connection.abort()  # It was accepted while the listener was being closed.
         else:
-            connection.expect_opening()
+            connection.expect_greeting()
             self.guests[connection] = None
         return connection
 
