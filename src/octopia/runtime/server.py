@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from octopia.addresses import Address
 from octopia.algorithms import make_broker
-from octopia.broker import Broker, BrokerSettings
+from octopia.broker import Broker, BrokerSettings, Fact, Routed
 from octopia.errors import BadFrame, ClosedByPeer, PeerError, TlsFailure, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.node import Node, NodeSettings, Permissions, Ready
@@ -267,6 +267,10 @@ class BrokerServer:
                 self._ack_timer = self._loop.call_at(due_ms / 1000.0, self._acknowledge)
         if self._observe is not None:
             self._observe(self)
+
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Remove and return the facts of the trace since the last call, including those that watches have seen."""
+        return self.watches.take_seen() + self.node.drain_facts()
 
     def _fulfil(self, ready: Ready) -> None:
         for failure in ready.failures:
