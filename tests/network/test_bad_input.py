@@ -294,7 +294,7 @@ async def _ask_for_nobody(verb: Verb, broker: str) -> None:
     ],
 )
 def test_silence_after_connecting_ends_the_connection(said: list[bytes | WireItem], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connection, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(connection, "GREETING_S", 0.2)
     assert code_after(*said) is CloseCode.TIMEOUT
 
 

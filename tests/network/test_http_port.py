@@ -84,7 +84,7 @@ def test_metrics_are_what_prometheus_reads_and_equal_the_reports() -> None:
                     pass  # The port may have looked just before.
             status, headers, body = await get(port, "/metrics")
             assert status == 200
-            assert headers["content-type"].startswith("text/plain; version=")
+            assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
             families = {family.name: family for family in text_string_to_metric_families(body.decode())}
             brokers = json.loads((await get(port, "/brokerz"))[2])["brokers"]
             published = {each.labels["broker"]: each.value for each in families["octopia_broker_published"].samples}
@@ -127,10 +127,12 @@ def test_a_feed_shows_what_a_command_does() -> None:
             assert event["text"] == "b.0 ↔ b.2 is cut."
             assert (await tell(socket, verb="heal", link="b.2>b.0"))["ok"]
             await overlay.wait_until(overlay.is_ready, "the link to be up")
-            assert (await tell(socket, verb="route", algorithm="static"))["ok"]
-            refused = await tell(socket, verb="route", algorithm="dynamic")
+            for algorithm in ("static", "dynamic", "adaptive"):
+                assert (await tell(socket, verb="route", algorithm=algorithm))["ok"]
+                assert {str(each.broker.algorithm) for each in overlay._servers.values()} == {algorithm}
+            refused = await tell(socket, verb="route", algorithm="tid-static")
             assert not refused["ok"]
-            assert refused["problem"].startswith("expected static or adaptive routing")
+            assert refused["problem"].startswith("expected static or dynamic or adaptive routing at a broker")
             refused = await tell(socket, verb="throttle", link="b.2>c.0", rate=5)
             assert refused["problem"].startswith("expected a neighbour of b.2")
             assert "expected a command" in (await tell(socket, verb="explode"))["problem"]

@@ -86,7 +86,7 @@ def test_only_operators_may_ask(tmp_path: Path) -> None:
             status, headers, _ = await get(port, f"/?token={operator}")
             assert (status, headers["location"]) == (303, "/")
             cookie = headers["set-cookie"]
-            assert cookie == f"octopia_token={operator}; HttpOnly; SameSite=Strict; Path=/"
+            assert cookie == f"octopia_token_{port.port}={operator}; HttpOnly; SameSite=Strict; Path=/"
             assert (await get(port, "/linkz", Cookie=cookie.partition(";")[0]))[0] == 200
             with pytest.raises(InvalidStatus, match="401"):
                 async with feed_of(port):
@@ -226,7 +226,8 @@ def test_the_page_works_with_the_token_of_an_operator_and_says_when_it_ends(tmp_
                 await page.goto(f"http://{port}/?token={operator}")
                 await page.wait_for_selector("#connection[data-state=live]")
                 assert page.url == f"http://{port}/"  # The token is in a cookie, and not in the history.
-                await page.dispatch_event('[data-link="a.0>b.0"]', "click")
+                await page.focus('[data-link="a.0>b.0"]')
+                await page.keyboard.press("Enter")
                 await page.fill("#link-rate", "20")
                 await page.click("button[data-verb=throttle]")
                 await page.wait_for_selector('[data-for="a.0>b.0"][data-text*="≤20/s"]')
@@ -234,6 +235,29 @@ def test_the_page_works_with_the_token_of_an_operator_and_says_when_it_ends(tmp_
                 made.revoke("ops")
                 await page.wait_for_selector("#connection[data-state=denied]")
                 assert "revoked" in await page.inner_text("#connection")
+            finally:
+                await browser.close()
+
+    run(scenario())
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_page_whose_token_ends_while_it_is_not_connected_says_so(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
+    made, operator, _ = secured(tmp_path)
+
+    async def scenario() -> None:
+        running = Port(made)
+        async with running as port, playwright.async_playwright() as driver:
+            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            try:
+                page = await browser.new_page()
+                await page.goto(f"http://{port}/?token={operator}")
+                await page.wait_for_selector("#connection[data-state=live]")
+                made.revoke("ops")
+                for connection in list(running.server.connections):
+                    connection.abort()  # The page has not been told why.
+                await page.wait_for_selector("#connection[data-state=denied]")
             finally:
                 await browser.close()
 

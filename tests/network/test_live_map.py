@@ -52,6 +52,17 @@ class Shown:
     async def lane(self, link: str, field: str) -> str:
         return await self.page.eval_on_selector(f'[data-link="{link}"]', f"each => each.dataset.{field}")
 
+    async def click(self, link: str) -> None:
+        """Click the middle of a lane with the mouse, at the point that a person would choose."""
+        x, y = await self.page.eval_on_selector(
+            f'g[data-link="{link}"] .base',
+            """path => {
+                const at = path.getPointAtLength(path.getTotalLength() / 2).matrixTransform(path.getScreenCTM());
+                return [at.x, at.y];
+            }""",
+        )
+        await self.page.mouse.click(x, y)
+
     async def until(self, condition: str) -> None:
         """Wait until a condition holds in the page; ``lane`` returns the data of a lane."""
         lane = "const lane = (link) => document.querySelector(`g[data-link='${link}']`)?.dataset ?? {};"
@@ -110,7 +121,8 @@ def test_a_click_throttles_a_link_and_publications_go_around_it() -> None:
         page = shown.page
         await shown.until(f"lane('{SLOW}').rate > {FREE}")
         before = float(await shown.lane("b.3>b.1", "rerouted")) + float(await shown.lane("b.3>b.2", "rerouted"))
-        await page.dispatch_event(f'[data-link="{SLOW}"]', "click")
+        await shown.click(SLOW)
+        assert await page.eval_on_selector("#link", "each => each.dataset.link") == SLOW
         await page.fill("#link-rate", "10")
         await page.click("button[data-verb=throttle]")
         await page.wait_for_selector("#link-answer[data-ok=true]")
@@ -162,7 +174,10 @@ def test_the_keyboard_alone_cuts_and_heals_a_link_and_changes_the_routing() -> N
 
 
 class StillSource:
-    """The brokers of an overlay in which nothing happens, except that one link is congested and another is cut."""
+    """The brokers of an overlay in which nothing happens, except that two links are congested and another is cut.
+
+    One of the two is congested for half of the time and has no queue, so it does not count beside the other.
+    """
 
     def __init__(self, overlay: OverlayFile):
         self.overlay = overlay
@@ -183,7 +198,7 @@ class StillSource:
     def _link(self, name: str) -> dict[str, Any]:
         is_cut, is_congested = name in ("H.1>H.2", "H.2>H.1"), name == "F.3>F.0"
         counters = {"sent": 0, "rerouted": 0, "dropped": 0, "queue": 12 * is_congested}
-        congested_ms = (self._now_ms - 1e12) * is_congested
+        congested_ms = (self._now_ms - 1e12) * (1.0 if is_congested else 0.5 if name == "F.1>F.2" else 0.0)
         how = {"up": not is_cut, "open": True, "cut": is_cut, "rate": 5.0 if is_congested else None, "delay_ms": None}
         return {**counters, **how, "congested_ms": congested_ms}
 
@@ -192,6 +207,16 @@ class StillSource:
 
     def close(self) -> None:
         pass
+
+
+HIDDEN_LANES = """() => [...document.querySelectorAll('#map g.lane')].filter((lane) => {
+    const path = lane.querySelector('.base'), length = path.getTotalLength();
+    return ![...Array(19).keys()].some((index) => {
+        const at = path.getPointAtLength(length * (index + 1) / 20).matrixTransform(path.getScreenCTM());
+        return document.elementFromPoint(at.x, at.y)?.closest('g.lane') === lane;
+    });
+}).map((lane) => lane.dataset.link)"""
+"""Returns the lanes that a click cannot reach anywhere on their curve: others cross them."""
 
 
 def contrast(one: str, other: str) -> float:
@@ -218,6 +243,10 @@ def test_fifty_six_brokers_are_drawn(scheme: str) -> None:
                 links = len(described.scot.alinks) + len(described.scot.ilinks)
                 await page.until(f"document.querySelectorAll('#map g.lane').length === {2 * links}")
                 await page.until("lane('F.3>F.0').state === 'congested' && lane('H.2>H.1').state === 'down'")
+                congested = "#map g.lane[data-state=congested]"
+                red = await page.page.eval_on_selector_all(congested, "all => all.map(each => each.dataset.link)")
+                named = await page.page.eval_on_selector("#story", "each => each.dataset.congested")
+                assert red == named.split() == ["F.3>F.0"]
                 assert "queue 12" in (await page.page.text_content('[data-for="F.3>F.0"]') or "")
                 story = await page.page.inner_text("#story")
                 assert story == "H.1 ↔ H.2 is cut. F.3 → F.0 (queue 12) is congested. Publications wait for it."
@@ -225,6 +254,7 @@ def test_fifty_six_brokers_are_drawn(scheme: str) -> None:
                     "#map .base", "all => all.map((each) => each.getAttribute('d'))"
                 )
                 assert len(set(curves)) == 2 * links
+                assert await page.page.evaluate(HIDDEN_LANES) == []
                 ground = await page.page.eval_on_selector("body", "each => getComputedStyle(each).backgroundColor")
                 assert (contrast(ground, "rgb(255, 255, 255)") > 15) == (scheme == "dark")
                 fills = await page.page.eval_on_selector_all(

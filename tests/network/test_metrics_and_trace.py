@@ -51,7 +51,7 @@ class Trace:
         self.dropped: Counter[tuple[str, str]] = Counter()
         self.lost_by_clients: Counter[str] = Counter()
         for broker, server in overlay._servers.items():
-            for fact in server.node.drain_facts():
+            for fact in server.drain_facts():
                 if isinstance(fact, Routed) or (fact.kind not in (MessageKind.PUBLICATION, None)):
                     continue
                 link = (str(broker), str(fact.peer))

@@ -175,7 +175,7 @@ def check(overlay: Overlay, detail: Detail, deliveries: int) -> None:
     sent: Counter[tuple[str, str]] = Counter()
     rerouted: Counter[tuple[str, str]] = Counter()
     for server in overlay._servers.values():
-        facts = [fact for fact in server.node.drain_facts() if isinstance(fact, Fact) and fact.event is Event.SEND]
+        facts = [fact for fact in server.drain_facts() if isinstance(fact, Fact) and fact.event is Event.SEND]
         for fact in facts:
             if fact.kind is MessageKind.PUBLICATION and isinstance(fact.peer, BrokerId):
                 sent[str(server.id), str(fact.peer)] += 1

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from recorders import until
 from secured import Secured
+from stranger import Stranger, greeting
 
 import octopia
 from octopia.client.credentials import Credentials
@@ -19,11 +22,14 @@ from octopia.client.operators import Operator, ask_status
 from octopia.client.urls import parse_url
 from octopia.content import Publication
 from octopia.errors import AccessDenied, ClosedByPeer, RequestRefused, UsageError
-from octopia.protocol import Command, Verb
-from octopia.runtime.gate import REFUSAL
+from octopia.overlay.files import overlay_from_text
+from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb
+from octopia.runtime import operating
+from octopia.runtime.gate import ENDED, REFUSAL
 from octopia.runtime.local import Overlay
 from octopia.security import watching
 from octopia.security.tokens import TokenRole
+from octopia.settings import ResourceLimits, SecuritySettings
 from support import at
 
 PATIENCE_S = 10.0
@@ -142,6 +148,32 @@ def test_an_open_connection_ends_with_its_token(tmp_path: Path, how: str):
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+def test_a_token_that_ends_within_the_handshake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str):
+    async def test() -> None:
+        async with asking(tmp_path) as (secured, overlay):
+            server = overlay._servers[at("a.0")]
+            token = secured.add_token("feed", advertise="TRUE", read="TRUE", lives_s=60.0)
+            opening, hello = greeting("slow")
+            slow = await Stranger.connect(overlay.url("a.0"))
+            slow.say(msgspec.structs.replace(opening, token=token))
+            await slow.hear(Opening)
+            if how == "revoked":
+                secured.revoke("feed")
+            else:
+                later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=2)
+                monkeypatch.setattr(server.gate, "_now", lambda: later)
+            await until(lambda: server.gate.permissions_for(token) is None)
+            server._expiry.check()  # The broker notices the end before the client greets.
+            slow.say(hello)
+            closing = (await slow.until_closed()).closing
+            assert closing is not None
+            assert (closing.code, closing.reason) == (CloseCode.ACCESS_DENIED, ENDED)
+            assert not server.node.clients
+
+    asyncio.run(test())
+
+
 def _drop(secured: Secured, name: str) -> None:
     from octopia.security.tokens import read_tokens, write_tokens
 
@@ -194,6 +226,87 @@ def test_an_operator_is_a_client_within_the_filters_of_its_token(tmp_path: Path)
                 await client.advertise("x > 1")
                 with pytest.raises(RequestRefused, match="the token boss may not read"):
                     await client.subscribe("x > 1")
+
+    asyncio.run(test())
+
+
+@contextlib.asynccontextmanager
+async def asking(folder: Path, **limits: int) -> AsyncIterator[tuple[Secured, Overlay]]:
+    """Run a broker with limits and tokens, and without TLS."""
+    secured = Secured(folder, "path:1", 1, has_tokens=True)
+    security = SecuritySettings(client_tokens=str(secured.tokens))
+    plain = dataclasses.replace(overlay_from_text("path:1", 1), security=security, limits=ResourceLimits(**limits))
+    async with Overlay(plain) as overlay:
+        yield secured, overlay
+
+
+async def ask_as_operator(overlay: Overlay, token: str, source: str = "127.0.0.1") -> Stranger:
+    address = overlay._addresses[at("a.0")]
+    asker = Stranger(*await asyncio.open_connection(address.host, address.port, local_addr=(source, 0)))
+    asker.say(Opening(Role.OPERATOR, "o", token=token), Command(Verb.PING))
+    return asker
+
+
+def test_a_client_that_asks_has_few_connections_and_an_operator_has_any(tmp_path: Path):
+    async def test() -> None:
+        async with asking(tmp_path, clients=3, connections_per_address=8) as (secured, overlay):
+            client = secured.add_token("feed", advertise="TRUE")
+            boss = secured.add_token("boss", role=TokenRole.OPERATOR)
+            askers = [await ask_as_operator(overlay, client) for _ in range(3)]
+            for asker in askers:
+                await asker.hear(Answer)
+            refused = (await (await ask_as_operator(overlay, client)).until_closed()).closing
+            assert refused is not None
+            assert refused.code is CloseCode.LIMIT
+            assert refused.reason.startswith("expected at most 3 connections with commands for the token feed")
+            askers += [await ask_as_operator(overlay, boss) for _ in range(20)]
+            for asker in askers:
+                await asker.hear(Answer)
+                await asker.leave()
+            admission = overlay._servers[at("a.0")].admission
+            await overlay.wait_until(lambda: not admission._desks, "room")
+            again = await ask_as_operator(overlay, client)
+            await again.hear(Answer)
+            await again.leave()
+
+    asyncio.run(test())
+
+
+def test_a_client_that_asks_from_elsewhere_is_limited_by_its_address(tmp_path: Path):
+    async def test() -> None:
+        async with asking(tmp_path, connections_per_address=2) as (secured, overlay):
+            client = secured.add_token("feed", advertise="TRUE")
+            boss = secured.add_token("boss", role=TokenRole.OPERATOR)
+            askers = [await ask_as_operator(overlay, client, "127.0.0.2") for _ in range(2)]
+            for asker in askers:
+                await asker.hear(Answer)
+            refused = (await (await ask_as_operator(overlay, client, "127.0.0.2")).until_closed()).closing
+            assert refused is not None
+            assert "expected at most 2 connections per address" in refused.reason
+            askers.append(await ask_as_operator(overlay, boss, "127.0.0.2"))
+            for asker in askers:
+                await asker.hear(Answer)
+                await asker.leave()
+
+    asyncio.run(test())
+
+
+def test_a_client_that_asks_nothing_more_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(operating, "IDLE_S", 0.2)
+
+    async def test() -> None:
+        async with asking(tmp_path) as (secured, overlay):
+            client = secured.add_token("feed", advertise="TRUE")
+            boss = secured.add_token("boss", role=TokenRole.OPERATOR)
+            staying = await ask_as_operator(overlay, boss)
+            asker = await ask_as_operator(overlay, client)
+            closing = (await asker.until_closed()).closing
+            assert closing is not None
+            assert (closing.code, closing.reason) == (CloseCode.TIMEOUT, "expected a command within 0.2 s")
+            staying.items.clear()
+            staying.say(Command(Verb.PING))
+            await staying.hear(Answer)
+            await staying.leave()
 
     asyncio.run(test())
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from octopia.broker import Detail
+from octopia.broker import Detail, Routed
 from octopia.client.operators import ask_everyone
 from octopia.errors import RequestRefused, UsageError
+from octopia.overlay.files import overlay_from_text
 from octopia.protocol import Command, Verb
 from octopia.runtime import watching
+from octopia.runtime.defaults import default_settings
 from octopia.runtime.local import Overlay
 from octopia.runtime.server import BrokerServer
 from octopia.settings import Algorithm, RoutingSettings
@@ -63,6 +66,32 @@ def test_only_the_watched_publication_is_noted_on_its_whole_path(algorithm: Algo
             assert all(server.node.drain_facts() == [] for server in servers(overlay))
 
     with_overlay(algorithm, test)
+
+
+def test_a_trace_that_is_recorded_keeps_its_facts_while_there_is_a_watch():
+    async def run() -> None:
+        described = overlay_from_text("path:1", 2)
+        settings = dataclasses.replace(default_settings(described), detail=Detail.ALL)
+        async with Overlay(described, settings) as overlay, overlay.connect("a.0") as publisher:
+            server = overlay._servers[at("a.0")]
+            await publisher.advertise("x > 0")
+            subscription = await publisher.subscribe("x > 0")
+            server.drain_facts()
+            for x in range(1, 7):
+                if x == 3:
+                    server.watches.begin(WORD, 20.0)
+                if x == 5:
+                    server.watches.end(WORD)
+                await publisher.publish({"x": x}, payload=WORD)
+                await subscription.next(10.0)
+                if x == 4:
+                    assert len(server.watches.steps(WORD)) == 2
+            routed = [fact.content.attributes["x"] for fact in server.drain_facts() if isinstance(fact, Routed)]
+            assert routed == [1, 2, 3, 4, 5, 6]
+            assert server.drain_facts() == []
+            assert detail_of(server) is Detail.ALL
+
+    asyncio.run(run())
 
 
 def test_a_watch_ends_by_itself(monkeypatch: pytest.MonkeyPatch):

@@ -13,12 +13,16 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.overlay.files import load_overlay
+from octopia.runtime.admission import DESKS_MAX
 from octopia.runtime.eventlog import EventKind
+from octopia.runtime.operating import IDLE_S
 from octopia.scenario import _EVENT_KINDS, SimulatorSettings, load_scenario
 from octopia.settings import Algorithm, ResourceLimits
 from octopia.simulator.profiles import PAPER, find_profile
 from octopia.simulator.run import run_scenario
 from octopia.trace import COLUMNS
+from octopia.transport.connection import GREETING_S, HANDSHAKE_S
+from octopia.transport.tls import TLS_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -35,6 +39,11 @@ def name_of(page: Path) -> str:
 def blocks(page: str, language: str) -> list[str]:
     found = _BLOCK.finditer((ROOT / page).read_text())
     return [each["text"] for each in found if each["language"] == language]
+
+
+def prose(page: str) -> str:
+    """Return a page as one line."""
+    return " ".join((ROOT / page).read_text().split())
 
 
 def is_scenario(text: str) -> bool:
@@ -231,3 +240,20 @@ def test_overlay_files_that_are_shown_can_be_read(tmp_path: Path):
         file = tmp_path / "overlay.toml"
         file.write_text(text)
         load_overlay(file)
+
+
+def test_the_time_limits_of_a_handshake_are_as_documented() -> None:
+    words = {2.0: "two", 4.0: "four"}
+    for page, sentence, limit_s in (
+        ("docs/network.md", "must identify itself within {} seconds", GREETING_S),
+        ("docs/overlay-files.md", "must greet within {} seconds", GREETING_S),
+        ("docs/network.md", "wait up to {} seconds for the answer", HANDSHAKE_S),
+        ("docs/security.md", "A TLS handshake must finish within {} seconds", TLS_S),
+    ):
+        assert sentence.format(words[limit_s]) in prose(page), page
+
+
+def test_the_limits_of_clients_that_send_commands_are_as_documented() -> None:
+    page = prose("docs/overlay-files.md")
+    assert f"may have {DESKS_MAX} such connections per broker" in page
+    assert f"without a command for {IDLE_S:g} seconds" in page

@@ -17,7 +17,7 @@ from octopia.content import Disjunction, format_filter, parse_filter
 from octopia.content.values import check_name
 from octopia.errors import FilterTooLarge, InvalidPublication, UsageError
 from octopia.node.permissions import EVERYTHING, NOTHING
-from octopia.security.tokens import Token, TokenRole, new_token, read_tokens, write_tokens
+from octopia.security.tokens import Token, TokenRole, changing_tokens, new_token, read_tokens
 
 _EXPIRED = "expired"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -64,9 +64,6 @@ def add(
     one without --read gets nothing. With these options an operator may publish and read, too. Running brokers accept
     the token at once.
     """
-    tokens = read_tokens(file) if file.exists() else {}
-    if name in tokens:
-        raise UsageError(f"expected a new name, got {name!r}, which {file} has: revoke it and choose another name")
     if role is TokenRole.CLIENT and advertise is None and read is None:
         raise UsageError("expected --advertise or --read, or both, for a client, got neither")
     text, secret_hash = new_token(name)
@@ -80,7 +77,10 @@ def add(
         hide=tuple(map(_attribute, dict.fromkeys(hide or ()))),
         hide_payload=hide_payload,
     )
-    write_tokens(file, [*tokens.values(), token])
+    with changing_tokens(file) as tokens:
+        if name in tokens:
+            raise UsageError(f"expected a new name, got {name!r}, which {file} has: revoke it and choose another name")
+        tokens[name] = token
     if as_json:
         print_json({"token": text, **_row(token)})
     else:
@@ -111,11 +111,11 @@ def revoke(file: TokenFile, name: TokenName, as_json: AsJson = False) -> None:
 
     Running brokers close its connections within a few seconds. The entry stays in the file.
     """
-    tokens = read_tokens(file)
-    if name not in tokens:
-        raise UsageError(f"expected a token of {file} ({', '.join(tokens) or 'it has none'}), got {name!r}")
-    tokens[name] = dataclasses.replace(tokens[name], is_revoked=True)
-    write_tokens(file, tokens.values())
+    read_tokens(file)  # A missing file is an error here.
+    with changing_tokens(file) as tokens:
+        if name not in tokens:
+            raise UsageError(f"expected a token of {file} ({', '.join(tokens) or 'it has none'}), got {name!r}")
+        tokens[name] = dataclasses.replace(tokens[name], is_revoked=True)
     if as_json:
         print_json(_row(tokens[name]))
     else:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from octopia.http.meter import POINT_MS, Meter
-from octopia.http.snapshot import Snapshot
-from octopia.http.story import CONGESTED_SHARE, tell
+from octopia.http.meter import POINT_MS, Meter, Scene
+from octopia.http.snapshot import NOT_RUNNING, Snapshot
+from octopia.http.story import CONGESTED_SHARE, Story, tell
 from octopia.overlay.files import Overlay
 
 VERSION = 1
@@ -86,7 +86,7 @@ class Feed:
         missing = [broker for broker in self._brokers if broker not in snapshot.reports]
         scene = self._meter.scene(missing)
         story = tell(scene)
-        state = {"brokers": _brokers(snapshot, self._brokers), "links": _links(snapshot)}
+        state = {"brokers": _brokers(snapshot, self._brokers), "links": _links(snapshot, story)}
         self._choices = next((report["algorithms"] for report in snapshot.reports.values()), self._choices)
         delays = {"minute": self._meter.delays().to_json(), "recent": self._meter.delays(POINT_MS).to_json()}
         self._tick = {
@@ -97,7 +97,7 @@ class Feed:
         }
         changed = {part: _changes(self._known[part], now) for part, now in state.items()}
         self._known = state
-        events = self._watcher.look(snapshot, {(each.source, each.target): each.congested for each in scene.links})
+        events = self._watcher.look(snapshot, scene, story)
         messages = [_encode(each.to_json(snapshot.at_ms)) for each in events]
         return [*messages, _encode({**self._tick, **changed})]
 
@@ -117,17 +117,20 @@ def _brokers(snapshot: Snapshot, brokers: Sequence[str]) -> dict[str, dict[str, 
     for broker in brokers:
         report = snapshot.reports.get(broker)
         if report is None:
-            found[broker] = {"running": False, "problem": snapshot.problems.get(broker, "not running")}
+            found[broker] = {"running": False, "problem": snapshot.problems.get(broker, NOT_RUNNING)}
         else:
             lost = sum(loss["publications"] for loss in report["losses"].values())
             found[broker] = {"running": True, "lost": lost, **{name: report[name] for name in _BROKER_FIELDS}}
     return found
 
 
-def _links(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+def _links(snapshot: Snapshot, story: Story) -> dict[str, dict[str, Any]]:
+    """Return the links; one is ``congested`` if the sentence says so, so that the map does not contradict it."""
+    congested = set(story.congested)
+    named = {">".join(ends): link for ends, link in snapshot.links.items()}
     return {
-        f"{source}>{target}": {name: link[name] for name in _LINK_FIELDS}
-        for (source, target), link in snapshot.links.items()
+        name: {field: link[field] for field in _LINK_FIELDS} | {"congested": name in congested}
+        for name, link in named.items()
     }
 
 
@@ -148,12 +151,12 @@ class Watcher:
 
     def __init__(self) -> None:
         self._before: Snapshot | None = None
-        self._congested: dict[tuple[str, str], float] = {}
+        self._congested: dict[str, float] = {}
 
-    def look(self, now: Snapshot, congested: dict[tuple[str, str], float]) -> list[Event]:
-        """Return the events since the last snapshot; ``congested`` has the share of congested time of each link."""
+    def look(self, now: Snapshot, scene: Scene, story: Story) -> list[Event]:
+        """Return the events since the last snapshot."""
         before, self._before = self._before, now
-        events = self._congestion(now, congested)
+        events = self._congestion(now, scene, story)
         if before is None:
             return []
         events += _broker_events(before, now)
@@ -168,26 +171,25 @@ class Watcher:
                 events.append(_up_or_down(now, ends, is_up))
         return _coalesced(events)
 
-    def _congestion(self, now: Snapshot, congested: dict[tuple[str, str], float]) -> list[Event]:
-        """Return the links that have become congested, or have been free for a while."""
+    def _congestion(self, now: Snapshot, scene: Scene, story: Story) -> list[Event]:
+        """Return the links that have become congested, as the sentence says, or have been free for a while."""
         events = []
-        for ends, share in congested.items():
-            name, arrow = ">".join(ends), " → ".join(ends)
-            if share >= CONGESTED_SHARE:
-                if ends not in self._congested:
-                    events.append(Event("congested", f"{arrow} is congested.", link=name))
-                self._congested[ends] = now.at_ms
-            elif ends in self._congested and now.at_ms - self._congested[ends] >= CALM_MS:
-                del self._congested[ends]
+        congested = set(story.congested)
+        for link in scene.links:
+            name, arrow = f"{link.source}>{link.target}", f"{link.source} → {link.target}"
+            if name in congested and name not in self._congested:
+                events.append(Event("congested", f"{arrow} is congested.", link=name))
+            if name in congested or (name in self._congested and link.congested >= CONGESTED_SHARE):
+                self._congested[name] = now.at_ms
+            elif name in self._congested and now.at_ms - self._congested[name] >= CALM_MS:
+                del self._congested[name]
                 events.append(Event("free", f"{arrow} is free again.", link=name))
         return events
 
 
 def _broker_events(before: Snapshot, now: Snapshot) -> list[Event]:
     events = [
-        Event(
-            "broker_down", f"{broker} is not running: {now.problems.get(broker, 'it does not answer')}.", broker=broker
-        )
+        Event("broker_down", _not_running(broker, now.problems.get(broker, "it does not answer")), broker=broker)
         for broker in before.reports
         if broker not in now.reports
     ]
@@ -198,6 +200,11 @@ def _broker_events(before: Snapshot, now: Snapshot) -> list[Event]:
         elif known["routing"] != report["routing"]:
             events.append(Event("routing", report["routing"], broker=broker))
     return events
+
+
+def _not_running(broker: str, problem: str) -> str:
+    """Return the sentence about a broker that is gone; its supervisor may know no more than that."""
+    return f"{broker} is not running." if problem == NOT_RUNNING else f"{broker} is not running: {problem}."
 
 
 def _pairs(snapshot: Snapshot) -> dict[tuple[str, str], bool]:

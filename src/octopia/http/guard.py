@@ -15,8 +15,7 @@ from collections.abc import Callable
 from octopia.errors import BadRequest, UsageError
 from octopia.http.exchange import Request
 
-COOKIE = "octopia_token"
-"""The cookie that a browser gets in return for ``/?token=…``."""
+_COOKIE = "octopia_token"
 OPEN_PATHS = ("/healthz", "/readyz")
 """The paths that need no token, for probes."""
 
@@ -88,7 +87,7 @@ class Guard:
     def cookie(self, request: Request) -> str:
         """Return the cookie for a browser that has offered a token."""
         secure = "; Secure" if self.is_encrypted else ""
-        return f"{COOKIE}={request.query['token']}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        return f"{cookie_name(request)}={request.query['token']}; HttpOnly; SameSite=Strict; Path=/{secure}"
 
     def may_command(self, request: Request) -> bool:
         """Return whether a WebSocket may send commands; raise BadRequest if it belongs to another site.
@@ -111,8 +110,9 @@ class Guard:
             cookies = http.cookies.SimpleCookie(request.headers.get("cookie", ""))
         except http.cookies.CookieError:
             cookies = http.cookies.SimpleCookie()
-        if COOKIE in cookies:
-            offered.append(cookies[COOKIE].value)
+        name = cookie_name(request)
+        if name in cookies:
+            offered.append(cookies[name].value)
         return next((each for each in offered if self._is_right(each)), "")
 
     def _is_right(self, offered: str) -> bool:
@@ -128,8 +128,24 @@ def check_token(token: str) -> str:
     return token
 
 
+def cookie_name(request: Request) -> str:
+    """Return the name of the cookie that a browser gets in return for ``/?token=…``.
+
+    It contains the port, as the browser knows it: cookies belong to a host, and another port there has another token.
+    """
+    _, port = _split(request.headers.get("host", ""))
+    return f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
+
+
 def _host_of(header: str) -> str:
     """Return the name or address in a Host header, without its port."""
+    return _split(header)[0]
+
+
+def _split(header: str) -> tuple[str, str]:
+    """Return the name or address in a Host header, and its port, which may be empty."""
     if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.rpartition(":")[0] if ":" in header else header
+        address, _, rest = header[1:].partition("]")
+        return address, rest.removeprefix(":")
+    host, colon, port = header.rpartition(":")
+    return (host, port) if colon else (header, "")

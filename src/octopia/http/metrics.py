@@ -12,12 +12,13 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from octopia.http.snapshot import Snapshot
 from octopia.runtime.latency import BUCKETS, PER_DECADE, upper_ms
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+"""The format that ``generate_latest`` writes as long as it escapes names."""
 
 _BROKER_COUNTERS = {
     "published": "Publications of local clients that a broker has accepted.",

@@ -9,6 +9,7 @@ from octopia.addresses import Address
 from octopia.client.credentials import Credentials
 from octopia.client.operators import ANSWER_S, Operator
 from octopia.errors import RequestRefused, Unavailable
+from octopia.http.snapshot import NOT_RUNNING
 from octopia.protocol import Command
 
 
@@ -47,7 +48,7 @@ class StayingOperator:
         try:
             await operator.open()
         except Unavailable:
-            raise Unavailable("not running") from None
+            raise Unavailable(NOT_RUNNING) from None
         self._operator = operator
         return operator
 

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from octopia.overlay.files import Overlay
 from octopia.protocol import Command
 
+NOT_RUNNING = "not running"
+"""The problem of a broker of which nothing else is known."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -21,7 +21,7 @@ MOST_NAMED = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Story:
-    """The sentence, with the links that it names, as ``b.3>b.0``."""
+    """The sentence, with all links that it names or counts, as ``b.3>b.0``."""
 
     text: str
     congested: tuple[str, ...] = ()
@@ -43,9 +43,10 @@ def tell(scene: Scene) -> Story:
 
 
 def _worst(congested: Sequence[LinkRate]) -> list[LinkRate]:
-    """Return the links that matter most: those that are limited, have a queue, or are congested all the time.
+    """Return the links that count as congested: those that are limited, have a queue, or are congested all the time.
 
-    On a busy machine, other links are slow for a moment. They count only if there are no such links.
+    On a busy machine, other links are slow for a moment. They count only if there are no such links. The map shows the
+    same links in red.
     """
     grave = [link for link in congested if link.limit or link.queue >= QUEUE or link.congested >= ALL_THE_TIME]
     return sorted(grave or congested, key=lambda link: (not link.limit, -link.queue, link.source, link.target))
@@ -116,7 +117,7 @@ def _listed(names: Sequence[str], joint: str = " and ") -> str:
 
 
 def _names(links: Sequence[LinkRate]) -> tuple[str, ...]:
-    return tuple(f"{link.source}>{link.target}" for link in links[:MOST_NAMED])
+    return tuple(f"{link.source}>{link.target}" for link in links)
 
 
 def _arrow(link: LinkRate) -> str:

@@ -53,7 +53,7 @@ class Watch:
             return self._last
 
     async def listen(self, listener: Listener) -> None:
-        """Add a listener, after the first snapshot."""
+        """Add a listener, after the first snapshot; it needs a whole tick, and then gets all changes."""
         if not self._listeners:
             await self._look()
         self._listeners[listener] = None
@@ -70,16 +70,17 @@ class Watch:
             await self._task
         self.source.close()
 
-    async def _look(self) -> list[bytes]:
-        return self.feed.add(await self.snapshot(0.0))
+    async def _look(self) -> None:
+        """Take a snapshot, and pass the changes to all listeners: the feed has each of them once."""
+        messages = self.feed.add(await self.snapshot(0.0))
+        for listener in list(self._listeners):
+            listener.on_messages(messages)
 
     async def _keep_watching(self) -> None:
         due_s = self._loop.time()
         while True:
             try:
-                messages = await self._look()
-                for listener in list(self._listeners):
-                    listener.on_messages(messages)
+                await self._look()
             except Exception:  # A bug here must neither end the watch nor harm a broker.
                 _log.exception("event=internal_error where=http")
             every_s = EVERY_MS / 1000.0 if self._listeners else UNWATCHED_S

@@ -18,7 +18,6 @@ class FeedSocket:
     def __init__(self, request: bytes, limits: HttpLimits = LIMITS):
         self._protocol = ServerProtocol(max_size=limits.message_bytes)
         self._parts: list[bytes] = []
-        self._limit_bytes = limits.message_bytes
         self._protocol.receive_data(request)
         asked = [event for event in self._protocol.events_received() if isinstance(event, Request)]
         if not asked:

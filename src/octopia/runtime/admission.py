@@ -1,7 +1,8 @@
 """Admission of connections: counts of those that were accepted, against the limits of the overlay file.
 
 The limit per address is for clients on other machines. Neighbours and operators that have greeted are never refused by
-it, but a connection that has not greeted is unidentified and counts. It does not apply to the broker's own machine,
+it, but a connection that has not greeted is unidentified and counts. A client that asks as an operator does is limited
+as a client is. It does not apply to the broker's own machine,
 where a program needs no connections to do harm.
 """
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FAREWELLS_MAX = 1_000
 """The number of refused connections that get time to read the reason; others are dropped at once."""
+DESKS_MAX = 16
+"""The number of connections on which the clients of one token may ask a broker at a time."""
 
 
 class Admission:
@@ -32,6 +35,7 @@ class Admission:
         self._greeting: dict[Connection, str] = {}
         self._greeting_from: Counter[str] = Counter()
         self.refused: set[Connection] = set()
+        self._desks: Counter[str] = Counter()
 
     @property
     def greeting(self) -> int:
@@ -71,6 +75,21 @@ class Admission:
         """Return whether a connection may be that of a client."""
         return self._is_allowed(connection, self.open[connection.peer_host] - 1)
 
+    def refusal_of_desk(self, holder: str) -> str:
+        """Return why the clients of a token may not ask on one more connection, or an empty string."""
+        most = min(DESKS_MAX, self._limits.clients or DESKS_MAX)
+        if self._desks[holder] < most:
+            return ""
+        return f"expected at most {most} connections with commands for the token {holder}, got one more: close some"
+
+    def desk_opened(self, holder: str) -> None:
+        """Count a connection on which a client of a token asks."""
+        self._desks[holder] += 1
+
+    def desk_closed(self, holder: str) -> None:
+        """Forget a connection on which a client of a token asked."""
+        _count_down(self._desks, holder)
+
     def _is_allowed(self, connection: Connection, others: int) -> bool:
         return connection.is_from_here or Limit.ADDRESS.allows(self._limits, others)
 
@@ -95,7 +114,7 @@ class AcceptedConnection(Connection):
         super().connection_lost(error)
 
 
-def _count_down(counts: Counter[str], host: str) -> None:
-    counts[host] -= 1
-    if counts[host] <= 0:
-        del counts[host]
+def _count_down(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]

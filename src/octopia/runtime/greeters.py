@@ -100,13 +100,22 @@ class Greeter:
             connection.send([server.opening_for("")])
 
     def _on_operator(self, connection: Connection) -> None:
-        if self._permissions is None and not connection.is_from_here:
+        """Greet an operator, or a client that asks, to which the limits of clients apply."""
+        server, permissions = self._server, self._permissions
+        is_client = permissions is not None and not permissions.is_operator
+        if permissions is None and not connection.is_from_here:
             reason = "expected an operator on this machine, got one on another: configure client_tokens in [security]"
-            self._server.refuse(connection, CloseCode.NOT_ALLOWED, reason)
-            return
-        connection.owner = Desk(self._server, self._permissions)
-        connection.opened()
-        connection.send([self._server.opening_for("")])
+            server.refuse(connection, CloseCode.NOT_ALLOWED, reason)
+        elif is_client and not server.admission.allows_client(connection):
+            server.refuse_beyond(connection, Limit.ADDRESS)
+        elif (
+            permissions is not None and is_client and (refusal := server.admission.refusal_of_desk(permissions.holder))
+        ):
+            server.refuse(connection, CloseCode.LIMIT, refusal)
+        else:
+            connection.owner = Desk(server, connection, permissions)
+            connection.opened()
+            connection.send([server.opening_for("")])
 
     def _on_hello(self, connection: Connection, opening: Opening, hello: Hello) -> None:
         peer = self._neighbour(opening)

@@ -6,6 +6,7 @@ from their own machine only.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from octopia.algorithms import Inspection
@@ -24,7 +25,8 @@ from octopia.transport.settings import DELAY_LIMIT_MS
 if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
 
-
+IDLE_S = 60.0
+"""The time without a command after which the connection of a client that asks is closed."""
 _FOR_CLIENTS = (Verb.PING, Verb.OVERLAY)
 
 
@@ -32,12 +34,21 @@ class Desk:
     """The broker's side of an operator's connection; ``permissions`` are those of its token, if it needs one.
 
     A client may ask what it needs for its own work: the addresses of brokers, and whether anybody wants what it
-    publishes.
+    publishes. Its connections of this kind are few, and do not stay open without a command.
     """
 
-    def __init__(self, server: BrokerServer, permissions: Permissions | None = None):
+    def __init__(self, server: BrokerServer, connection: Connection, permissions: Permissions | None = None):
         self._server = server
         self.permissions = permissions
+        self._idle: asyncio.TimerHandle | None = None
+        if self.client_holder:
+            server.admission.desk_opened(self.client_holder)
+            self._expect_command(connection)
+
+    @property
+    def client_holder(self) -> str:
+        """The holder of the token if it is that of a client, otherwise an empty string."""
+        return "" if self.permissions is None or self.permissions.is_operator else self.permissions.holder
 
     def on_items(self, connection: Connection, items: list[WireItem]) -> None:
         """Answer each command."""
@@ -46,13 +57,25 @@ class Desk:
                 self._server.refuse(connection, CloseCode.VIOLATION, f"expected a Command, got {type(item).__name__}")
                 return
             connection.send([answer(self._server, item, self.permissions)])
+        if self.client_holder:
+            self._expect_command(connection)
 
     def on_capacity_changed(self, connection: Connection) -> None:
         """Do nothing: answers are few."""
 
     def on_closed(self, connection: Connection, reason: PeerError | None) -> None:
-        """Do nothing: brokers keep no state of operators."""
+        """Forget the connection: brokers keep no other state of operators."""
         self._server.forget_guest(connection)
+        if self._idle is not None:
+            self._idle.cancel()
+            self._server.admission.desk_closed(self.client_holder)
+
+    def _expect_command(self, connection: Connection) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        reason = f"expected a command within {IDLE_S:g} s"
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(IDLE_S, connection.close, CloseCode.TIMEOUT, reason)
 
 
 def _refusal_of(permissions: Permissions, command: Command) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from octopia.addresses import Address
 from octopia.algorithms import make_broker
-from octopia.broker import Broker, BrokerSettings
+from octopia.broker import Broker, BrokerSettings, Fact, Routed
 from octopia.errors import BadFrame, ClosedByPeer, PeerError, TlsFailure, Unavailable
 from octopia.ids import BrokerId, ClientId, Peer
 from octopia.node import Node, NodeSettings, Permissions, Ready
@@ -268,6 +268,10 @@ class BrokerServer:
         if self._observe is not None:
             self._observe(self)
 
+    def drain_facts(self) -> list[Fact | Routed]:
+        """Remove and return the facts of the trace since the last call, including those that watches have seen."""
+        return self.watches.take_seen() + self.node.drain_facts()
+
     def _fulfil(self, ready: Ready) -> None:
         for failure in ready.failures:
             self._note(EventKind.INTERNAL_ERROR, failure.peer, str(failure.error), error=failure.error)
@@ -336,7 +340,7 @@ class BrokerServer:
         if self._is_over:
             connection.abort()  # It was accepted while the listener was being closed.
         else:
-            connection.expect_opening()
+            connection.expect_greeting()
             self.guests[connection] = None
         return connection
 
@@ -448,7 +452,13 @@ class BrokerServer:
     def admit_client(
         self, connection: Connection, opening: Opening, hello: Hello, permissions: Permissions | None
     ) -> None:
-        """Admit a client: a returning one continues its session, any other begins a new one."""
+        """Admit a client: a returning one continues its session, any other begins a new one.
+
+        The token is checked again, because it may have ended between the Opening and the Hello.
+        """
+        if permissions is not None and (end := self.gate.end_of(permissions)):
+            self.refuse(connection, *end, client=opening.sender)
+            return
         before = self.node.client_named(opening.sender)
         if before is None and not Limit.CLIENTS.allows(self.overlay.limits, len(self.node.clients)):
             self.refuse_beyond(connection, Limit.CLIENTS, client=opening.sender)

@@ -1,7 +1,8 @@
 """Watches: an operator follows one publication through the brokers, and other publications are not affected.
 
 A watch knows its publication by the payload, a random word. While it lasts, the broker traces every routing step, which
-costs time; so it ends by itself after at most ``SECONDS_MAX``.
+costs time; so it ends by itself after at most ``SECONDS_MAX``. If a trace is recorded at the same time, its recorder
+gets all facts as well, with more detail while the watch lasts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from octopia.algorithms import trace_at
-from octopia.broker import Detail, OctopiaBroker, Routed
+from octopia.broker import Detail, Fact, OctopiaBroker, Routed
 from octopia.broker.story import observe, tell_step
 from octopia.errors import UsageError
 from octopia.ids import AdvertisementId, SubscriptionId
@@ -31,6 +32,7 @@ class Watches:
         self._ends_ms: dict[bytes, float] = {}
         self._steps: dict[bytes, list[dict[str, Any]]] = {}
         self._before = Detail.OFF
+        self._seen: list[Fact | Routed] = []
 
     def __bool__(self) -> bool:
         return bool(self._ends_ms)
@@ -49,6 +51,7 @@ class Watches:
             raise UsageError(f"expected at most {WATCHES_MAX} watches at a time, got one more: try again later")
         if not self._ends_ms:
             self._before = trace_at(server.broker, Detail.ALL)
+            self._drain()  # What came before is for the recorder only.
         self._ends_ms[payload] = server.now_ms() + seconds * 1000.0
         self._steps[payload] = []
 
@@ -63,7 +66,7 @@ class Watches:
         self._steps.pop(payload, None)
         if self._ends_ms.pop(payload, None) is not None and not self._ends_ms:
             trace_at(self._server.broker, self._before)
-            self._server.node.drain_facts()
+            self._drain()
 
     def end_late(self) -> None:
         """End the watches whose time is over."""
@@ -72,9 +75,9 @@ class Watches:
             self.end(payload)
 
     def look(self) -> None:
-        """Note the routing steps of watched publications since the last call, and drop all others."""
+        """Note the routing steps of watched publications since the last call."""
         server = self._server
-        facts, now_ms = server.node.drain_facts(), time.time() * 1000.0
+        facts, now_ms = self._drain(), time.time() * 1000.0
         for fact in facts:
             steps = self._steps.get(fact.content.payload) if isinstance(fact, Routed) else None
             if steps is not None and len(steps) < _STEPS_MAX:
@@ -84,6 +87,18 @@ class Watches:
                 queues = {str(view.link): view.queue_length for view in fact.links}
                 steps.append({"at_ms": now_ms, "id": str(fact.publication), "story": story, "queues": queues})
         self.end_late()
+
+    def take_seen(self) -> list[Fact | Routed]:
+        """Remove and return the facts that a watch has seen before the recorder of a trace."""
+        seen, self._seen = self._seen, []
+        return seen
+
+    def _drain(self) -> list[Fact | Routed]:
+        """Return the facts since the last call, and keep them if a trace was recorded before the watch began."""
+        facts = self._server.node.drain_facts()
+        if self._before is not Detail.OFF:
+            self._seen += facts
+        return facts
 
     def _name_of(self, issued: AdvertisementId | SubscriptionId) -> str:
         """Return the client of a subscription if it is a client of this broker, otherwise the id."""

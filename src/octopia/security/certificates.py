@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from octopia.errors import BrokenCredentials, MissingDependency, UsageError
+from octopia.security.files import replace_file
 from octopia.transport.tls import URI_PREFIX
 
 try:
@@ -41,17 +41,16 @@ class Pair:
     key: bytes = dataclasses.field(repr=False)
 
     def write(self, certificate: Path, key: Path, *, replace: bool = False) -> None:
-        """Write both files, the key for its owner only; existing ones stay unless ``replace``."""
+        """Write both files, a new key for its owner only; existing ones stay unless ``replace``.
+
+        Files that are replaced keep their owner and their mode.
+        """
         existing = [path for path in (certificate, key) if path.exists()]
         if existing and not replace:
             raise UsageError(f"expected no file at {existing[0]}, got one: use --replace to overwrite it")
         # First the key: a broker that reads both in between keeps the old pair.
-        for path, data, mode in ((key, self.key, 0o600), (certificate, self.certificate, 0o644)):
-            new = path.with_name(f"{path.name}.new")
-            new.unlink(missing_ok=True)
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(data)
-            new.replace(path)
+        replace_file(key, self.key, 0o600)
+        replace_file(certificate, self.certificate, 0o644)
 
 
 def make_ca(name: str, days: int = CA_DAYS) -> Pair:

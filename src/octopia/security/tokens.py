@@ -7,22 +7,23 @@ keys. Checking a token takes as long for an unknown name as for a wrong secret, 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import enum
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from octopia.content import Disjunction, format_filter, parse_filter
 from octopia.errors import BrokenCredentials, InvalidFile, InvalidFilter, UsageError
 from octopia.node import Permissions
 from octopia.node.permissions import NOTHING
+from octopia.security.files import locked, replace_file
 from octopia.tomlfile import Table, read_toml
 
 SECRET_BYTES = 32
@@ -164,18 +165,18 @@ def _read_filter(table: Table, key: str) -> Disjunction:
 
 
 def write_tokens(path: Path, tokens: Iterable[Token]) -> None:
-    """Write a token file atomically, readable by its owner only."""
+    """Write a token file atomically; a new one is readable by its owner only."""
     text = "\n".join(["# Written by `octopia token`. Brokers read it again when it changes.", *map(_lines, tokens)])
-    new = path.with_name(f"{path.name}.new")
-    try:
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError as error:
-        raise UsageError(f"expected a file that can be written at {path}, got: {error.strerror}") from None
+    replace_file(path, text.encode(), 0o600)
+
+
+@contextlib.contextmanager
+def changing_tokens(path: Path) -> Iterator[dict[str, Token]]:
+    """Yield the tokens of a file, which may be missing, and write them back; other commands wait meanwhile."""
+    with locked(path):
+        tokens = read_tokens(path) if path.exists() else {}
+        yield tokens
+        write_tokens(path, tokens.values())
 
 
 def _lines(token: Token) -> str:

@@ -18,8 +18,10 @@ from octopia.protocol import CloseCode, Closing, Opening, WireItem
 from octopia.transport.tls import TLS_S, TlsLayer, begins_handshake
 from octopia.wire import Limits, Reader, encode_all
 
+GREETING_S = 2.0
+"""The time within which the peer of an accepted connection must identify itself."""
 HANDSHAKE_S = 4.0
-"""The time within which the peer of a new connection must send its Opening.
+"""The time within which a broker must answer the end that dialled.
 
 It is longer than a broker needs to accept a full backlog of connections: those who gave up would connect again.
 """
@@ -109,11 +111,18 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.limits = limits
 
     def expect_opening(self) -> None:
-        """Close the connection if the peer does not send its Opening in time."""
-        self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_late)
+        """Close a dialled connection if the broker does not send its Opening in time."""
+        self._expect(HANDSHAKE_S)
+
+    def expect_greeting(self) -> None:
+        """Close an accepted connection if the peer does not identify itself in time."""
+        self._expect(GREETING_S)
+
+    def _expect(self, within_s: float) -> None:
+        self._deadline = self._loop.call_later(within_s, self._too_late, within_s)
 
     def opened(self) -> None:
-        """Cancel the deadline of ``expect_opening``."""
+        """Cancel the deadline of ``expect_opening`` or ``expect_greeting``."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -298,8 +307,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reason = TlsFailure(f"expected a TLS handshake within {TLS_S:g} s")
         self.abort()
 
-    def _too_late(self) -> None:
-        self.close(CloseCode.TIMEOUT, f"expected an Opening within {HANDSHAKE_S:g} s")
+    def _too_late(self, within_s: float) -> None:
+        self.close(CloseCode.TIMEOUT, f"expected an Opening within {within_s:g} s")
 
 
 def _to_error(closing: Closing) -> PeerError:

@@ -73,7 +73,7 @@ class TlsLayer:
                 self._shake_hands()
             return self._read() if self.is_established else b""
         except ssl.SSLError as error:
-            raise TlsFailure(_explain(error)) from None
+            raise TlsFailure(_explain(error, is_established=self.is_established)) from None
 
     def encrypt(self, data: bytes | bytearray) -> None:
         """Encrypt bytes for ``take``; the connection must be established."""
@@ -130,13 +130,14 @@ class TlsLayer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _explain(error: ssl.SSLError) -> str:
+def _explain(error: ssl.SSLError, *, is_established: bool) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the other end is not accepted: {error.verify_message}"
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason:
         return f"the other end does not accept this TLS connection: {reason}"
-    return f"expected a TLS 1.3 handshake, got an error: {reason}"
+    expected = "encrypted data" if is_established else "a TLS 1.3 handshake"
+    return f"expected {expected}, got an error: {reason}"
 
 
 def broker_context(ca: Path, certificate: Path, key: Path, *, is_server: bool) -> ssl.SSLContext:

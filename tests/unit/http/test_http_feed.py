@@ -10,6 +10,7 @@ from http_support import link, report, snapshot
 
 from octopia.http.feed import CALM_MS, Feed
 from octopia.http.meter import Meter
+from octopia.http.snapshot import NOT_RUNNING
 from octopia.overlay.files import overlay_from_text
 
 BROKERS = ("a.0", "a.1", "b.0", "b.1")
@@ -96,6 +97,28 @@ class TestTicks:
         assert tick["brokers"]["b.1"]["problem"] == "restarting in 0.1 s"
         assert tick["story"]["text"].startswith("b.1 is not running.")
 
+    def test_the_links_that_are_congested_are_those_of_the_sentence(self) -> None:
+        watched = feed()
+        for step in range(5):
+            slow = link(rate=20.0, queue=9, congested_ms=500.0 * step)
+            brief = link(congested_ms=200.0 * step)
+            watched.add(whole(step * 500.0, a0=slow, a1=brief, b0=brief))
+        tick = json.loads(watched.whole_tick())
+        assert tick["story"]["text"].startswith("a.0 → a.1 (queue 9) is congested.")
+        assert [name for name, each in tick["links"].items() if each["congested"]] == ["a.0>a.1"]
+        assert tick["story"]["congested"] == ["a.0>a.1"]
+
+    def test_many_congested_links_are_all_marked(self) -> None:
+        names = [f"a.{each}" for each in range(6)]
+        watched = Feed(overlay_from_text("a-b", 6), names)
+        for step in range(3):
+            slow = link(queue=9, congested_ms=500.0 * step)
+            watched.add(snapshot(step * 500.0, *(report(name, {"b.0": slow}) for name in names)))
+        tick = json.loads(watched.whole_tick())
+        assert "and 3 more are congested" in tick["story"]["text"]
+        assert tick["story"]["congested"] == [f"{name}>b.0" for name in names]
+        assert all(each["congested"] for each in tick["links"].values())
+
     def test_the_greeting_says_what_can_be_done(self) -> None:
         watched = feed()
         watched.add(whole(0.0))
@@ -119,6 +142,32 @@ class TestEvents:
             kinds += [(step, kind) for kind in self.kinds(messages)]
         assert [kind for _, kind in kinds] == ["congested", "free"]
         assert kinds[1][0] * 500.0 >= 6 * 500.0 + CALM_MS
+
+    def test_links_that_the_sentence_leaves_out_are_no_event(self) -> None:
+        watched = feed()
+        seen = []
+        for step in range(6):
+            slow = link(rate=20.0, queue=9, congested_ms=500.0 * step)
+            seen += decoded(watched.add(whole(step * 500.0, a0=slow, a1=link(congested_ms=200.0 * step))))
+        assert [each["link"] for each in seen if each.get("kind") == "congested"] == ["a.0>a.1"]
+
+    @pytest.mark.parametrize(
+        ("problem", "text"),
+        [
+            (NOT_RUNNING, "b.1 is not running."),
+            ("", "b.1 is not running: it does not answer."),
+            ("restarting in 0.1 s", "b.1 is not running: restarting in 0.1 s."),
+        ],
+    )
+    def test_a_broker_that_is_gone_is_told_with_what_is_known(self, problem: str, text: str) -> None:
+        watched = feed()
+        watched.add(whole(0.0))
+        gone = whole(500.0)
+        del gone.reports["b.1"]
+        if problem:
+            gone.problems["b.1"] = problem
+        event, _ = decoded(watched.add(gone))
+        assert event["text"] == text
 
     def test_a_limit_and_a_cut_are_told(self) -> None:
         watched = feed()

@@ -6,7 +6,7 @@ import pytest
 
 from octopia.errors import BadRequest, UsageError
 from octopia.http.exchange import Request
-from octopia.http.guard import Guard, check_token, is_loopback
+from octopia.http.guard import Guard, check_token, cookie_name, is_loopback
 
 
 def request(path: str = "/linkz", query: dict[str, str] | None = None, **headers: str) -> Request:
@@ -49,10 +49,38 @@ def test_the_token_may_come_as_a_header_a_cookie_or_a_query() -> None:
     assert status_of(guard, request(authorization="Bearer s3cret")) == 200
     assert status_of(guard, request(authorization="Bearer s3cre")) == 401
     assert status_of(guard, request(authorization="Basic s3cret")) == 401
-    assert status_of(guard, request(cookie="other=1; octopia_token=s3cret")) == 200
-    assert status_of(guard, request(cookie="octopia_token=wrong")) == 401
+    assert status_of(guard, request(cookie="other=1; octopia_token_7480=s3cret")) == 200
+    assert status_of(guard, request(cookie="octopia_token_7480=wrong")) == 401
     assert status_of(guard, request(query={"token": "s3cret"})) == 200
     assert status_of(guard, request("/healthz")) == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost:7480", "octopia_token_7480"),
+        ("localhost:7481", "octopia_token_7481"),
+        ("[::1]:7480", "octopia_token_7480"),
+        ("[::1]", "octopia_token"),
+        ("map.example.org", "octopia_token"),
+        ("localhost:x=1;y", "octopia_token"),
+    ],
+)
+def test_two_ports_of_a_host_have_two_cookies(host: str, name: str) -> None:
+    asked = request("/", {"token": "s3cret"}, host=host)
+    assert cookie_name(asked) == name
+    guard = Guard("0.0.0.0", "s3cret")
+    cookie = guard.cookie(asked)
+    assert cookie.startswith(f"{name}=s3cret; HttpOnly")
+    assert status_of(guard, request(host=host, cookie=f"{cookie.partition(';')[0]}; octopia_token_1=other")) == 200
+
+
+def test_a_proxy_that_keeps_the_host_may_send_the_commands_of_the_page() -> None:
+    guard = Guard("10.0.0.7", "s3cret")
+    through = request("/feed", host="map.example.org", origin="https://map.example.org", authorization="Bearer s3cret")
+    assert status_of(guard, through) == 200
+    assert guard.may_command(through)
+    assert status_of(Guard("127.0.0.1", "s3cret"), through) == 421
 
 
 def test_beyond_this_machine_any_host_will_do_with_the_token() -> None:

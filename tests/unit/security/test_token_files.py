@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import dataclasses
 import datetime
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 
 from octopia.content import parse_filter
 from octopia.errors import BrokenCredentials, UsageError
-from octopia.security.tokens import Token, TokenRole, find_token, new_token, read_tokens, write_tokens
+from octopia.security.tokens import Token, TokenRole, changing_tokens, find_token, new_token, read_tokens, write_tokens
 from octopia.security.watching import LOOK_S, Watched
 
 NOW = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
@@ -123,3 +126,85 @@ def test_a_file_is_read_again_when_it_changes_and_kept_while_it_is_wrong(tmp_pat
     now_s[0] += 2 * LOOK_S
     assert watched.get() == "fourth"
     assert watched.problem == ""
+
+
+def _owned_by_another(file: Path) -> tuple[int, int, int]:
+    """Give a file another mode, and as root another owner; return its owner, group and mode."""
+    file.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 23456)
+    return _ownership(file)
+
+
+def _ownership(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+
+def test_a_new_token_file_is_for_its_owner_and_a_changed_one_keeps_owner_and_mode(tmp_path: Path):
+    file = tmp_path / "t.toml"
+    write_tokens(file, [Token("a", HASH)])
+    assert _ownership(file) == (os.geteuid(), os.getegid(), 0o600)
+    before = _owned_by_another(file)
+    with changing_tokens(file) as tokens:
+        tokens["a"] = dataclasses.replace(tokens["a"], is_revoked=True)
+    assert read_tokens(file)["a"].is_revoked
+    assert _ownership(file) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["t.toml"]
+
+
+def test_certificates_that_are_replaced_keep_owner_and_mode(tmp_path: Path):
+    pytest.importorskip("cryptography")
+    from octopia.security.certificates import Pair
+
+    certificate, key = tmp_path / "b.pem", tmp_path / "b.key"
+    Pair(b"one", b"first").write(certificate, key)
+    assert (_ownership(certificate)[2], _ownership(key)[2]) == (0o644, 0o600)
+    before = [_owned_by_another(each) for each in (certificate, key)]
+    Pair(b"two", b"second").write(certificate, key, replace=True)
+    assert (certificate.read_bytes(), key.read_bytes()) == (b"two", b"second")
+    assert [_ownership(each) for each in (certificate, key)] == before
+
+
+def test_a_file_whose_owner_cannot_be_kept_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "t.toml"
+    write_tokens(file, [Token("a", HASH)])
+    found = list(file.stat())
+    found[stat.ST_UID] = 12345
+    monkeypatch.setattr(Path, "stat", lambda _: os.stat_result(found))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(
+        UsageError, match=r"keep the owner of .* \(user 12345, .* run the command as this user or as root"
+    ):
+        write_tokens(file, [])
+    monkeypatch.undo()
+    assert list(read_tokens(file)) == ["a"]
+    assert [each.name for each in tmp_path.iterdir()] == ["t.toml"]
+
+
+def _add(file: Path, name: str) -> None:
+    with changing_tokens(file) as tokens:
+        tokens[name] = Token(name, HASH)
+
+
+def test_commands_that_change_a_file_at_once_lose_nothing(tmp_path: Path):
+    file, names = tmp_path / "t.toml", [f"t{number}" for number in range(24)]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: _add(file, name), names))
+    assert sorted(read_tokens(file)) == sorted(names)
+
+
+def _fail_to_add(file: Path) -> None:
+    with changing_tokens(file) as tokens:
+        tokens["a"] = Token("a", HASH)
+        raise UsageError("expected another name")
+
+
+def test_a_change_that_fails_writes_nothing(tmp_path: Path):
+    with pytest.raises(UsageError, match="another name"):
+        _fail_to_add(tmp_path / "t.toml")
+    assert not (tmp_path / "t.toml").exists()

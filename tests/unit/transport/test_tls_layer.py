@@ -107,3 +107,14 @@ def test_files_that_are_no_certificates_are_refused(files: Files, file: str, tmp
     names[file].write_text("nonsense")
     with pytest.raises(BrokenCredentials, match=file):
         broker_context(*names.values(), is_server=True)
+
+
+def test_a_failure_after_the_handshake_is_not_one_of_the_handshake(files: Files):
+    client, server = files.client(expects="b.3"), files.server()
+    client.begin()
+    carry(client, server)
+    assert server.is_established
+    client.encrypt(b"text")
+    with pytest.raises(TlsFailure, match="expected encrypted data, got an error") as caught:
+        server.feed(client.take()[:-1] + b"\0")
+    assert "handshake" not in str(caught.value)

@@ -22,14 +22,11 @@ export function count(number) {
   return Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(number);
 }
 
-// A link counts as congested if it was congested for this many milliseconds per second, as in the sentence.
-const CONGESTED_MS = 300;
-
-// The state of a lane, shown by its colour and its pattern.
+// The state of a lane, shown by its colour and its pattern. The feed decides what is congested, as in the sentence.
 export function stateOf(link) {
   if (!link) return "unknown";
   if (!link.up) return "down";
-  if (link.rates.congested_ms >= CONGESTED_MS) return "congested";
+  if (link.congested) return "congested";
   if (link.rates.rerouted >= 0.5) return "rerouted";
   return link.rates.sent >= 0.05 ? "busy" : "idle";
 }

@@ -20,11 +20,15 @@ export class Feed {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(`${scheme}//${location.host}/feed`);
     this.socket.onmessage = (message) => this.receive(JSON.parse(message.data));
-    this.socket.onclose = (closed) => {
+    this.socket.onclose = async (closed) => {
       this.handlers.onConnection(closed.code === DENIED ? "denied" : "lost");
       for (const settle of this.asked.values()) settle({ ok: false, problem: "the connection was lost" });
       this.asked.clear();
       if (closed.code === DENIED) return;
+      if (await isDenied()) {
+        this.handlers.onConnection("denied");
+        return;
+      }
       setTimeout(() => this.connect(), this.wait_ms);
       this.wait_ms = Math.min(8000, this.wait_ms * 2);
     };
@@ -70,6 +74,15 @@ export class Feed {
     const ref = this.ref;
     this.socket.send(JSON.stringify({ type: "do", ref, ...command }));
     return new Promise((settle) => this.asked.set(ref, settle));
+  }
+}
+
+// A WebSocket does not say why its handshake was refused, so ask for a small file with the same token.
+async function isDenied() {
+  try {
+    return (await fetch("/icon.svg", { method: "HEAD", cache: "no-store" })).status === 401;
+  } catch {
+    return false;
   }
 }
 

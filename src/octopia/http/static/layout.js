@@ -85,7 +85,9 @@ function arc(source, target, longest, size) {
   const y0 = source.cy + side * inset;
   const y3 = target.cy - side * inset;
   const pull = reach * 4 / 3;
-  return curve([x, y0], [x + side * pull, y0 + side * 4], [x + side * pull, y3 - side * 4], [x, y3], "on");
+  // The middle of an arc over an even number of rows is where the links along a row cross it: its label is beside them.
+  const label = span % 2 ? 0.5 : 0.42;
+  return curve([x, y0], [x + side * pull, y0 + side * 4], [x + side * pull, y3 - side * 4], [x, y3], "on", label);
 }
 
 function along(source, target, size) {
@@ -103,13 +105,15 @@ function along(source, target, size) {
   return curve([x0, y], [x0 + reach, y - rise], [x3 - reach, y - rise], [x3, y], "on");
 }
 
-function curve(p0, p1, p2, p3, anchor) {
+function curve(p0, p1, p2, p3, anchor, label = 0.5) {
   const number = (value) => Math.round(value * 10) / 10;
   const point = (p) => p.map(number).join(" ");
-  const mid = [0, 1].map((axis) => (p0[axis] + 3 * p1[axis] + 3 * p2[axis] + p3[axis]) / 8);
+  const at = (t) => [0, 1].map((axis) =>
+    (1 - t) ** 3 * p0[axis] + 3 * (1 - t) ** 2 * t * p1[axis] + 3 * (1 - t) * t * t * p2[axis] + t ** 3 * p3[axis]);
+  const mid = at(label);
   // The head is near the end of the lane, where its label is not.
   const [t, s] = [0.84, 0.16];
-  const head = [0, 1].map((axis) => s ** 3 * p0[axis] + 3 * s * s * t * p1[axis] + 3 * s * t * t * p2[axis] + t ** 3 * p3[axis]);
+  const head = at(t);
   const slope = [0, 1].map((axis) => s * s * (p1[axis] - p0[axis]) + 2 * s * t * (p2[axis] - p1[axis]) + t * t * (p3[axis] - p2[axis]));
   const angle = Math.atan2(slope[1], slope[0]) * 180 / Math.PI;
   const d = `M${point(p0)} C${point(p1)} ${point(p2)} ${point(p3)}`;
