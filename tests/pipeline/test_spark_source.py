@@ -82,6 +82,27 @@ def test_a_stream_starts_where_it_is_told_and_stays_there(tmp_path: Path, starti
     assert reader_of(tmp_path, startingOffset=starting, consumer="c").initialOffset() == {"offset": offset}
 
 
+def test_the_latest_offset_needs_a_consumer_that_records_it(tmp_path: Path):
+    add_to_spool(tmp_path, quotes(0, 10))
+    with pytest.raises(UsageError, match=r"expected a consumer with the startingOffset latest, .*, got none"):
+        reader_of(tmp_path, startingOffset="latest").initialOffset()
+
+
+def test_a_first_batch_whose_rows_are_gone_is_not_taken_for_an_empty_one(tmp_path: Path):
+    add_to_spool(tmp_path, quotes(0, 4), block=1, segment_bytes=1)
+    assert reader_of(tmp_path).initialOffset() == {"offset": 0}
+    # Spark has logged that the first batch ends with row 2, and the process dies; meanwhile retention removes rows.
+    reader_of(tmp_path, consumer="other").commit({"offset": 3})
+    with open_spool(tmp_path, INTEREST) as spool:
+        spool.trim()
+    strict, lax = reader_of(tmp_path), reader_of(tmp_path, failOnDataLoss="false")
+    start = strict.initialOffset()
+    assert start == {"offset": 3}
+    with pytest.raises(DamagedData, match=r"up to the row 2 of .*, got a start at 3: .* name a consumer"):
+        strict.partitions(start, {"offset": 2})
+    assert lax.partitions(start, {"offset": 2}) == []
+
+
 def test_batches_are_bounded_and_end_where_the_spool_was(tmp_path: Path):
     add_to_spool(tmp_path, quotes(0, 10))
     reader = reader_of(tmp_path, maxrowsperbatch="4")
@@ -93,7 +114,9 @@ def test_batches_are_bounded_and_end_where_the_spool_was(tmp_path: Path):
     assert reader.latestOffset({"offset": 1}, ReadAllAvailable()) == {"offset": 10}
     assert reader.latestOffset({"offset": 12}, ReadAllAvailable()) == {"offset": 12}
     assert reader.reportLatestOffset() == {"offset": 20}
-    with pytest.raises(DamagedData, match=r"expected a spool with at least 21 rows in .*, got 20: it is another one"):
+    with pytest.raises(
+        DamagedData, match=r"expected a spool with at least 21 rows in .*, got 20: after a crash, start"
+    ):
         reader.latestOffset({"offset": 21}, ReadAllAvailable())
 
 
