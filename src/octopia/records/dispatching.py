@@ -185,7 +185,7 @@ class _Dispatcher:
     def _begin_generation(self) -> None:
         """Number rows from the first one on whose acceptance is not noted."""
         known = self._published
-        waiting = max((each.end for each in self._outgoing.manifests()), default=0) - known.row
+        waiting = self._outgoing.last().end - known.row
         self.state.uncertain += min(self._unknown, waiting)
         self._unknown = 0
         self._note(Published(known.row, known.row, known.generation + 1, known.broker, known.incarnation))
@@ -194,7 +194,8 @@ class _Dispatcher:
         """Publish rows as they come."""
         advertiser = Advertiser(client)
         while not self._stop.is_set():
-            waiting = [each for each in self._outgoing.manifests() if each.end > self._published.row]
+            row = self._published.row
+            waiting = [each for each in self._outgoing.manifests(row) if each.end > row]
             for manifest in waiting:
                 await self._publish(client, manifest, advertiser, waiting[-1].end)
                 if self._stop.is_set():
@@ -203,9 +204,14 @@ class _Dispatcher:
             if not waiting:
                 if self._wanted.until_empty:
                     return
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):
-                        await self._stop.wait()
+                await self._wait_for_batches()
+
+    async def _wait_for_batches(self) -> None:
+        """Return when there is a new batch, or when dispatching is stopped."""
+        while not self._stop.is_set() and not self._outgoing.has_batch_from(self._published.row):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._stop.wait()
 
     async def _publish(self, client: Client, manifest: Manifest, advertiser: Advertiser, end: int) -> None:
         """Publish the rows of a batch; ``end`` is the number after the last row of all batches."""

@@ -16,9 +16,10 @@ from octopia.content import Publication
 from octopia.errors import DamagedData
 from octopia.protocol.messages import ClientReply, ClientRequest, Produced, ProduceRequest
 from octopia.records import dispatching
+from octopia.records import outgoing as outgoing_module
 from octopia.records.dispatching import Dispatched, Dispatching, dispatch
 from octopia.records.files import write_whole
-from octopia.records.outgoing import Outgoing
+from octopia.records.outgoing import Manifest, Outgoing
 
 ROWS = 20
 PAYLOAD = bytes(30_000)
@@ -146,5 +147,41 @@ def test_waiting_counts_the_rows_of_all_batches(tmp_path: Path) -> None:
             wanted = Dispatching(tmp_path, until_empty=True)
             await dispatch(broker.url, wanted, asyncio.Event(), lambda state: waiting.append(state.waiting))
             assert waiting == [2, 0]
+
+    asyncio.run(run())
+
+
+def test_an_idle_outbox_only_lists_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        polls, reads = 0, 0
+        is_idle, read_manifest, stop = asyncio.Event(), outgoing_module._read_manifest, asyncio.Event()
+
+        def look(outgoing: Outgoing, row: int) -> bool:
+            nonlocal polls
+            polls += 1
+            if polls == 5:
+                is_idle.set()
+            return has_batch_from(outgoing, row)
+
+        def read(path: Path) -> Manifest | None:
+            nonlocal reads
+            reads += polls > 0
+            return read_manifest(path)
+
+        has_batch_from = Outgoing.has_batch_from
+        monkeypatch.setattr(dispatching, "POLL_S", 0.001)
+        monkeypatch.setattr(Outgoing, "has_batch_from", look)
+        monkeypatch.setattr(outgoing_module, "_read_manifest", read)
+        async with FakeBroker() as broker:
+            broker.answer = produce
+            outgoing = Outgoing(tmp_path)
+            outgoing.commit("s", 0, [outgoing.stage("s", [Publication({"x": 0})])])
+            running = asyncio.create_task(dispatch(broker.url, Dispatching(tmp_path), stop))
+            await is_idle.wait()
+            assert reads == 0
+            outgoing.commit("s", 1, [outgoing.stage("s", [Publication({"x": 1})])])
+            await broker.until(lambda: broker.values() == [0, 1])
+            stop.set()
+            assert (await running).published == 2
 
     asyncio.run(run())
