@@ -7,11 +7,15 @@ The number of a row is its sequence as a producer. After a crash of this program
 session, the broker reports the last row that it has received. It has all rows before that one, since the client of a
 producer ends rather than publish after a row with an unknown outcome. The broker drops rows that are sent again.
 
-A broker that was restarted has another incarnation, and remembers nothing. Rows are then published from the first one
-on whose acceptance is not noted here, under a new *generation* of the producer. Acceptance is noted on disk after each
+A broker that was restarted has another incarnation, and remembers nothing. Rows are then published again, starting with
+the first row not recorded as accepted, under a new *generation* of the producer. Acceptance is noted on disk after each
 chunk, and up to the last acknowledged row when the connection ends. So only rows that were sent and not acknowledged
 when the broker died may be published twice; they are counted as *uncertain*. If this program dies together with the
 broker, these are the rows of one chunk at most.
+
+The broker can be ahead of what is noted here by one chunk at most. If it is further ahead, or has received more rows
+than the outbox has had, the outbox is a copy or an old state, whose next rows the broker would drop as repeated ones.
+That is an error.
 """
 
 from __future__ import annotations
@@ -173,6 +177,7 @@ class _Dispatcher:
             self._begin_generation()
         known = self._published
         had = known.base + await client.produce_as(f"{self._outgoing.producer}-{known.generation}")
+        self._check_progress(had)
         self.has_begun = True
         if had < known.row:
             self._begin_generation()
@@ -182,8 +187,18 @@ class _Dispatcher:
         self._unknown = 0
         self._note(Published(had, known.base, known.generation, broker, client.broker_incarnation, exact=False))
 
+    def _check_progress(self, had: int) -> None:
+        """Raise an error if a broker has received rows that this outbox has never had."""
+        known, end = self._published.row, self._outgoing.last().end
+        if max(known, had) > end or had > known + CHUNK:
+            raise DamagedData(
+                f"expected a broker that has received at most {min(end, known + CHUNK):,} rows of "
+                f"{self._wanted.folder}, got {max(known, had):,}: the outbox is a copy, or was restored from a backup, "
+                "and the broker would drop its next rows; write them into a new outbox"
+            )
+
     def _begin_generation(self) -> None:
-        """Number rows from the first one on whose acceptance is not noted."""
+        """Number rows starting with the first one not recorded as accepted."""
         known = self._published
         waiting = self._outgoing.last().end - known.row
         self.state.uncertain += min(self._unknown, waiting)

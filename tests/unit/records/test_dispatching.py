@@ -185,3 +185,39 @@ def test_an_idle_outbox_only_lists_names(tmp_path: Path, monkeypatch: pytest.Mon
             assert (await running).published == 2
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("had", "waiting", "is_damaged"),
+    [
+        (ROWS, 1, False),
+        (ROWS + 1, 1, False),  # It was killed before it noted the last row.
+        (ROWS + 2, 1, True),
+        (ROWS + dispatching.CHUNK, dispatching.CHUNK + 1, False),
+        (ROWS + dispatching.CHUNK + 1, dispatching.CHUNK + 1, True),
+    ],
+)
+def test_a_broker_that_has_received_more_than_the_outbox_had_is_told(
+    tmp_path: Path, had: int, waiting: int, is_damaged: bool
+) -> None:
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = produce
+            await dispatched(broker, tmp_path)
+            outgoing = Outgoing(tmp_path)
+            outgoing.commit("s", 1, [outgoing.stage("s", [Publication({"x": ROWS})] * waiting)])
+            # The same session goes on, as after a crash of the command.
+            noted = tmp_path / "publishing" / "published.json"
+            published = msgspec.json.decode(noted.read_bytes())
+            broker.answer = lambda each: (
+                [Produced(each.producer, had)] if isinstance(each, ProduceRequest) else confirm(each)
+            )
+            noted.write_bytes(msgspec.json.encode({**published, "broker": "", "incarnation": 0}))
+            work = dispatch(broker.url, Dispatching(tmp_path, until_empty=True), asyncio.Event())
+            if is_damaged:
+                with pytest.raises(DamagedData, match=rf"expected a broker that has .* rows of .*, got {had:,}: the"):
+                    await work
+            else:
+                assert (await work).rows == ROWS + waiting - had
+
+    asyncio.run(run())
