@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from recorders import kill, nobody_is_left_behind, start_command, until
+from secured import Secured
 
 import octopia
-from octopia.content import Publication
-from octopia.errors import UsageError
+from octopia.content import Publication, parse_filter
+from octopia.errors import RequestRefused, UsageError
 from octopia.records.dispatching import CHUNK, Dispatched, Dispatching, dispatch
 from octopia.records.outgoing import Outgoing
+from octopia.records.replaying import AS_FAST_AS_POSSIBLE, Replaying, replay
+from records_samples import add_to_spool, numbered, received
 
 __all__ = ["nobody_is_left_behind"]
 
@@ -144,5 +147,33 @@ def test_a_broker_that_dies_loses_no_row_and_rows_stay_at_their_broker(tmp_path:
             fill(folder, 20, 21, 2)
             moved = Dispatching(folder, until_empty=True, moves=True)
             assert (await dispatch(overlay.url("a.0"), moved, asyncio.Event())).rows == 1
+
+    asyncio.run(run())
+
+
+def test_a_token_with_a_filter_publishes_with_an_advertisement_of_that_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        folder, spool = tmp_path / "outbox", tmp_path / "spool"
+        secured = Secured(tmp_path, "path:1", 1, has_tokens=True)
+        monkeypatch.setenv("OCTOPIA_CA", str(secured.ca))
+        monkeypatch.setenv("OCTOPIA_TOKEN", secured.add_token("sink", advertise="n >= 0", read="n >= 0"))
+        fill(folder, 0, 3, 0)
+        add_to_spool(spool, numbered(received(3), received(4)))
+        async with secured.run() as overlay, overlay.connect("a.0") as client:
+            url = overlay.url("a.0")
+            subscription = await client.subscribe("n >= 0")
+            with pytest.raises(RequestRefused, match=r"may advertise only .*: name what to advertise with --advertise"):
+                await dispatch(url, Dispatching(folder, until_empty=True), asyncio.Event())
+            offer = "n >= 0 AND even IS NOT NULL AND odd IS NOT NULL"
+            process = await start(url, folder, "--until-empty", "--advertise", offer)
+            out, _ = await process.communicate()
+            assert json.loads(out)["rows"] == 3
+            with pytest.raises(RequestRefused, match="name what to advertise with --advertise"):
+                await replay(client, Replaying(spool, speed=AS_FAST_AS_POSSIBLE), asyncio.Event())
+            wanted = Replaying(spool, speed=AS_FAST_AS_POSSIBLE, offer=parse_filter("n >= 0"))
+            assert (await replay(client, wanted, asyncio.Event())).rows == 2
+            assert [(await subscription.next(timeout=30))["n"] for _ in range(5)] == list(range(5))
 
     asyncio.run(run())

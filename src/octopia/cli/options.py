@@ -156,6 +156,15 @@ ToTime = Annotated[
     str | None,
     typer.Option("--to", metavar="TIME", help="Publications before this time.", show_default="all"),
 ]
+Offer = Annotated[
+    str | None,
+    typer.Option(
+        "--advertise",
+        metavar="FILTER",
+        help="Advertise this, as a token with a filter requires.",
+        show_default="the attributes, of any value",
+    ),
+]
 
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")]
 Bars = Annotated[

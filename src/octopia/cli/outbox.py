@@ -12,9 +12,10 @@ import typer
 
 from octopia.cli.contexts import find_urls
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, Timeout, Url
+from octopia.cli.options import AsJson, Broker, ClientName, Offer, Timeout, Url
 from octopia.cli.sessions import stopped_by_signal
 from octopia.client.client import CONNECT_S
+from octopia.content import parse_filter
 from octopia.records.dispatching import Dispatched, Dispatching, dispatch
 from octopia.transport.loop import run_loop
 
@@ -24,6 +25,7 @@ _SHOWN_EVERY_S = 1.0
 @examples(
     "octopia outbox out/averages",
     "octopia outbox out/averages --until-empty -b lon.0",
+    "octopia outbox out/averages --advertise \"symbol = 'IBM' AND average > 0\"",
 )
 def outbox(
     folder: Annotated[
@@ -33,6 +35,7 @@ def outbox(
     moves: Annotated[
         bool, typer.Option("--move", help="Publish to another broker than before; some rows may be published twice.")
     ] = False,
+    advertise: Offer = None,
     name: ClientName = None,
     url: Url = None,
     broker: Broker = None,
@@ -45,7 +48,14 @@ def outbox(
     and publishes them in order, and removes published rows. If it is killed, start it again at the same broker, which
     knows the rows that it has received. Ctrl-C stops it.
     """
-    wanted = Dispatching(folder, until_empty=until_empty, moves=moves, name=name, timeout_s=timeout or CONNECT_S)
+    wanted = Dispatching(
+        folder,
+        until_empty=until_empty,
+        moves=moves,
+        name=name,
+        timeout_s=timeout or CONNECT_S,
+        offer=None if advertise is None else parse_filter(advertise),
+    )
     state = run_loop(_dispatch(url, broker, wanted, as_json=as_json))
     typer.echo(json.dumps(dataclasses.asdict(state)) if as_json else _line(state))
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, Count, FromTime, Timeout, ToTime, Url
+from octopia.cli.options import AsJson, Broker, ClientName, Count, FromTime, Offer, Timeout, ToTime, Url
 from octopia.cli.sessions import connected, stopped_by_signal
 from octopia.content import format_filter, parse_filter
 from octopia.errors import UsageError
@@ -41,6 +41,7 @@ def replay(
     ] = None,
     at_once: Annotated[bool, typer.Option("--as-fast-as-possible", help="Do not wait between publications.")] = False,
     count: Count = None,
+    advertise: Offer = None,
     name: ClientName = None,
     url: Url = None,
     broker: Broker = None,
@@ -58,7 +59,8 @@ def replay(
     question = Question(
         format_filter(parse_filter(interest)), time_ms(from_time, -math.inf), time_ms(to_time, math.inf)
     )
-    wanted = Replaying(folder, question, AS_FAST_AS_POSSIBLE if at_once else speed or 1.0, count)
+    offer = None if advertise is None else parse_filter(advertise)
+    wanted = Replaying(folder, question, AS_FAST_AS_POSSIBLE if at_once else speed or 1.0, count, offer)
     state = run_loop(_replay(wanted, url, broker, timeout, name, as_json=as_json))
     typer.echo(json.dumps(dataclasses.asdict(state)) if as_json else _line(state))
 

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from octopia.client import Client, connect
 from octopia.content import Disjunction, Filter, Operator, Predicate, Publication
-from octopia.errors import DamagedData, NetworkError, OutcomeUnknown, Unavailable, UsageError
+from octopia.errors import DamagedData, NetworkError, OutcomeUnknown, RequestRefused, Unavailable, UsageError
 from octopia.records.files import lock_folder, write_whole
 from octopia.records.outgoing import Manifest, Outgoing
 
@@ -81,13 +81,17 @@ class Dispatched:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dispatching:
-    """The settings of an outbox; ``until_empty`` ends when no row waits, ``moves`` allows a different broker."""
+    """The settings of an outbox; ``until_empty`` ends when no row waits, ``moves`` allows a different broker.
+
+    ``offer`` is the advertisement; by default, the attributes of each row are advertised, with any value.
+    """
 
     folder: Path
     until_empty: bool = False
     moves: bool = False
     name: str | None = None
     timeout_s: float = 5.0
+    offer: Disjunction | None = None
 
 
 async def dispatch(
@@ -207,7 +211,7 @@ class _Dispatcher:
 
     async def publish_all(self, client: Client) -> None:
         """Publish rows as they come."""
-        advertiser = Advertiser(client)
+        advertiser = Advertiser(client, self._wanted.offer)
         while not self._stop.is_set():
             row = self._published.row
             waiting = [each for each in self._outgoing.manifests(row) if each.end > row]
@@ -287,18 +291,22 @@ def _publications(batches: Iterator[pa.RecordBatch]) -> Iterator[list[Publicatio
 
 
 class Advertiser:
-    """Advertises the attributes of publications, with any value, before the first one that has them."""
+    """Advertises ``offer``, or the attributes of publications, with any value, before the first one that has them."""
 
-    def __init__(self, client: Client):
+    def __init__(self, client: Client, offer: Disjunction | None = None):
         self._client = client
+        self._offer = offer
         self._advertised: set[tuple[str, ...]] = set()
 
     async def advertise(self, publication: Publication) -> None:
         """Return when a publication can be published."""
-        names = tuple(sorted(publication.attributes))
+        names = () if self._offer is not None else tuple(sorted(publication.attributes))
         if names not in self._advertised:
             self._advertised.add(names)
-            await self._client.advertise(_offer(names), ordered=True)
+            try:
+                await self._client.advertise(self._offer or _offer(names), ordered=True)
+            except RequestRefused as error:
+                raise RequestRefused(f"{error}: name what to advertise with --advertise") from None
 
 
 def _offer(names: Sequence[str]) -> Disjunction:
