@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import random
@@ -59,7 +60,7 @@ async def killed_under_load(folder: Path, kills: int, rows: int, seed: int) -> N
         # Nothing is left, and nothing comes twice.
         last = await start(url, folder, "--until-empty")
         out, _ = await last.communicate()
-        assert json.loads(out) == {"rows": 0, "published": rows, "waiting": 0, "repeated": 0, "uncertain": 0}
+        assert json.loads(out) == dataclasses.asdict(Dispatched(published=rows))
         receiving.cancel()
     assert received == list(range(rows))
     # The broker told how far it came each time; nothing was begun again.
@@ -175,5 +176,33 @@ def test_a_token_with_a_filter_publishes_with_an_advertisement_of_that_filter(
             wanted = Replaying(spool, speed=AS_FAST_AS_POSSIBLE, offer=parse_filter("n >= 0"))
             assert (await replay(client, wanted, asyncio.Event())).rows == 2
             assert [(await subscription.next(timeout=30))["n"] for _ in range(5)] == list(range(5))
+
+    asyncio.run(run())
+
+
+def test_refused_rows_are_kept_with_the_reason(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with octopia.Overlay.local("path:1", 1) as overlay, overlay.connect("a.0") as subscriber:
+            subscription = await subscriber.subscribe("n >= 0")
+            fill(tmp_path, 0, 6, 0)
+            options = ("--until-empty", "--advertise", "n > 0 AND even IS NOT NULL AND odd IS NOT NULL OR n < 0")
+            process = await start(overlay.url("a.0"), tmp_path, *options)
+            out, errors = await process.communicate()
+            assert process.returncode == 2
+            said = json.loads(out)
+            assert (said["rows"], said["published"], said["waiting"], said["refused"]) == (5, 6, 0, 1)
+            assert b"got 1 refused: the broker refused a publication" in errors
+            assert said["reason"] in errors.decode()
+            # The next rows follow, and several refused ones are found by the filter.
+            fill(tmp_path, 6, 10, 1)
+            wanted = Dispatching(tmp_path, until_empty=True, offer=parse_filter("even IS NOT NULL AND n >= 0"))
+            with pytest.raises(RequestRefused, match=r"got 2 refused: .*; start again to publish the rows after them"):
+                await dispatch(overlay.url("a.0"), wanted, asyncio.Event())
+            kept = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+            assert [(each["row"], each["certain"]) for each in kept] == [(0, True), (7, True), (9, True)]
+            assert kept[1]["attributes"] == {"n": 7, "odd": True}
+            ended = await dispatch(overlay.url("a.0"), wanted, asyncio.Event())
+            assert (ended.rows, ended.published, ended.refused) == (0, 10, 0)
+            assert [(await subscription.next(timeout=30))["n"] for _ in range(7)] == [1, 2, 3, 4, 5, 6, 8]
 
     asyncio.run(run())

@@ -16,6 +16,11 @@ broker, these are the rows of one chunk at most.
 The broker can be ahead of what is noted here by one chunk at most. If it is further ahead, or has received more rows
 than the outbox has had, the outbox is a copy or an old state, whose next rows the broker would drop as repeated ones.
 That is an error.
+
+A row that the broker refuses is not sent again, since the broker counts it as received. It is kept in a file with the
+reason, and dispatching ends, so that a wrong advertisement does not use up all rows. The client reports the number of
+refused rows, but only the index of the first. The others are found by comparing rows with the advertisement. If that
+does not explain all, every row of the chunk from the first on is kept, as not ``certain``.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
+import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -31,13 +38,15 @@ import msgspec
 import pyarrow as pa
 
 from octopia.client import Client, connect
-from octopia.content import Disjunction, Filter, Operator, Predicate, Publication
+from octopia.content import Disjunction, Filter, Operator, Predicate, Publication, Value, conforms
 from octopia.errors import DamagedData, NetworkError, OutcomeUnknown, RequestRefused, Unavailable, UsageError
 from octopia.records.files import lock_folder, write_whole
 from octopia.records.outgoing import Manifest, Outgoing
 
 _PUBLISHING = "publishing"
 _PUBLISHED = "published.json"
+REFUSED = "refused.jsonl"
+"""The file in an outbox with the rows that a broker has refused."""
 CHUNK = 1_000
 """The number of rows that are published before their acceptance is noted."""
 POLL_S = 0.1
@@ -45,6 +54,9 @@ POLL_S = 0.1
 _AGAIN_S = 0.5
 _LAST_S = 5.0
 """The time for publishing the current rows after dispatching is stopped."""
+
+_ITEM = re.compile(r"item (\d+): ")
+"""The beginning of an error about one item of many, with its index."""
 
 _decode = msgspec.msgpack.Decoder(dict[str, bool | int | float | str]).decode
 
@@ -64,12 +76,23 @@ class Published(msgspec.Struct, frozen=True):
     exact: bool = True
 
 
+class RefusedRow(msgspec.Struct, frozen=True):
+    """A row that a broker has refused; if it is not ``certain``, it may be accepted, and another one refused."""
+
+    row: int
+    reason: str
+    certain: bool
+    attributes: dict[str, Value]
+    payload: bytes
+
+
 @dataclasses.dataclass(slots=True)
 class Dispatched:
     """The progress of dispatching.
 
     ``repeated`` rows were sent to the broker again and dropped there; ``uncertain`` rows were published again after
-    the loss of a broker that may have received them.
+    the loss of a broker that may have received them. ``refused`` rows are kept in the outbox; ``reason`` is that of the
+    first one.
     """
 
     rows: int = 0
@@ -77,6 +100,8 @@ class Dispatched:
     waiting: int = 0
     repeated: int = 0
     uncertain: int = 0
+    refused: int = 0
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -243,27 +268,61 @@ class _Dispatcher:
         for chunk in _publications(self._outgoing.read(manifest, known.row)):
             for each in chunk:
                 await advertiser.advertise(each)
-            await self._publish_chunk(client, chunk)
-            self.state.waiting = end - self._published.row
-            self._on_progress(self.state)
+            try:
+                await self._publish_chunk(client, chunk)
+            finally:
+                self.state.waiting = end - self._published.row
+                self._on_progress(self.state)
             if self._stop.is_set():
                 return
 
     async def _publish_chunk(self, client: Client, chunk: Sequence[Publication]) -> None:
-        """Publish rows, and note how many of them the broker has accepted, even if not all are."""
-        accepted, repeated = client.accepted, client.repeated
+        """Publish rows, and note how many of them the broker has received, even if not all are."""
+        accepted, repeated, refused = client.accepted, client.repeated, 0
         try:
             await client.publish_many(chunk)
+        except RequestRefused as error:
+            failed = len(chunk) - (client.accepted - accepted)
+            self._keep_refused(chunk, failed, str(error))
+            if not client.is_connected:  # Some rows may not be refused, but lost with the connection.
+                self._unknown = failed
+                raise OutcomeUnknown(str(error)) from None
+            refused = failed
+            raise RequestRefused(
+                f"expected a broker that accepts all rows, got {refused:,} refused: {self.state.reason}; they are kept "
+                f"in {self._wanted.folder / REFUSED}; start again to publish the rows after them"
+            ) from None
         except (OutcomeUnknown, asyncio.CancelledError):
             self._unknown = len(chunk) - (client.accepted - accepted)
             raise
         finally:
             rows = client.accepted - accepted
             unknown, self._unknown = self._unknown, CHUNK
-            self._note(msgspec.structs.replace(self._published, row=self._published.row + rows))
+            self._note(msgspec.structs.replace(self._published, row=self._published.row + rows + refused))
             self._unknown = unknown  # Only if the rows could be noted.
             self.state.rows += rows
             self.state.repeated += client.repeated - repeated
+
+    def _keep_refused(self, chunk: Sequence[Publication], count: int, error: str) -> None:
+        """Write refused rows to a file, and wait until they are durable."""
+        found = _ITEM.match(error)
+        first, reason = (int(found[1]), error[found.end() :]) if found else (0, error)
+        offer = self._wanted.offer
+        rows = [number for number, each in enumerate(chunk) if offer is not None and not conforms(offer, each)]
+        if count == 1:
+            rows = [first]
+        elif len(rows) != count:
+            rows = list(range(first, len(chunk)))
+        is_certain = len(rows) == count
+        with (self._wanted.folder / REFUSED).open("ab") as file:
+            for number in rows:
+                attributes, payload = dict(chunk[number].attributes), chunk[number].payload
+                kept = RefusedRow(self._published.row + number, reason, is_certain, attributes, payload)
+                file.write(msgspec.json.encode(kept) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.state.refused += count
+        self.state.reason = self.state.reason or reason
 
     def _read(self) -> Published:
         try:

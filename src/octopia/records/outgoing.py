@@ -9,6 +9,7 @@ An outbox is a folder with these things in it::
     staged/STREAM-TOKEN.arrow         rows that one task has written
     batches/00000000000000000000.json the files of one batch, whose first row has this number
     publishing/published.json         the number of rows that are published
+    refused.jsonl                     rows that a broker has refused, with the reason
 
 Each attempt of a task *stages* its rows in a separate file, and makes it durable. A *commit* then numbers the files of
 all tasks that succeeded, in a manifest that is written atomically. Only rows in a manifest are published; the files of

@@ -13,11 +13,12 @@ import pytest
 
 from fake_broker import Cut, FakeBroker, confirm
 from octopia.content import Publication
-from octopia.errors import DamagedData
-from octopia.protocol.messages import ClientReply, ClientRequest, Produced, ProduceRequest
+from octopia.errors import DamagedData, RequestRefused
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import ClientReply, ClientRequest, Produced, ProduceRequest, PublishRequest, Refused
 from octopia.records import dispatching
 from octopia.records import outgoing as outgoing_module
-from octopia.records.dispatching import Dispatched, Dispatching, dispatch
+from octopia.records.dispatching import Dispatched, Dispatching, RefusedRow, dispatch
 from octopia.records.files import write_whole
 from octopia.records.outgoing import Manifest, Outgoing
 
@@ -219,5 +220,30 @@ def test_a_broker_that_has_received_more_than_the_outbox_had_is_told(
                     await work
             else:
                 assert (await work).rows == ROWS + waiting - had
+
+    asyncio.run(run())
+
+
+def test_refused_rows_that_the_advertisement_does_not_explain_are_kept_with_those_after_them(tmp_path: Path) -> None:
+    def refuse(request: ClientRequest) -> Sequence[ClientReply]:
+        if isinstance(request, PublishRequest) and request.publication.attributes["x"] in (3, 17):
+            return [Refused(MessageKind.PUBLICATION, request.sequence, "it is too cold")]
+        return produce(request)
+
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = refuse
+            states: list[Dispatched] = []
+            outgoing, wanted = Outgoing(tmp_path), Dispatching(tmp_path, until_empty=True)
+            outgoing.commit("s", 0, [outgoing.stage("s", [Publication({"x": x}, b"p") for x in range(ROWS)])])
+            with pytest.raises(
+                RequestRefused, match="got 2 refused: the broker refused a publication: it is too cold;"
+            ):
+                await dispatch(broker.url, wanted, asyncio.Event(), states.append)
+            assert (states[-1].rows, states[-1].published, states[-1].refused) == (ROWS - 2, ROWS, 2)
+            lines = (tmp_path / "refused.jsonl").read_bytes().splitlines()
+            kept = [msgspec.json.decode(each, type=RefusedRow) for each in lines]
+            assert [(each.row, each.attributes["x"]) for each in kept] == [(row, row) for row in range(3, ROWS)]
+            assert {(each.certain, each.payload) for each in kept} == {(False, b"p")}
 
     asyncio.run(run())
