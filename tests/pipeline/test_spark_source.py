@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     EqualTo,
+    Filter,
     GreaterThan,
     In,
     IsNotNull,
@@ -26,7 +27,7 @@ from streaming import append_available, run_available
 from octopia.errors import DamagedData, UsageError
 from octopia.pipeline.spark_columns import ROW_COLUMNS, Columns
 from octopia.pipeline.spark_pushdown import narrowed
-from octopia.pipeline.spark_source import OctopiaSource, SpoolStreamReader
+from octopia.pipeline.spark_source import OctopiaSource, PushdownReader, SpoolStreamReader
 from octopia.protocol import Cause
 from octopia.protocol.messages import Gap
 from octopia.records.rows import with_offsets
@@ -173,6 +174,29 @@ def test_an_archive_is_no_stream(tmp_path: Path):
     add_to_archive(tmp_path, quotes(0, 1))
     with pytest.raises(UsageError, match="expected the folder of a spool to stream from, got the archive"):
         reader_of(tmp_path)
+
+
+@pytest.mark.parametrize("pushed", [[], [EqualTo(("n",), 1)]], ids=["plain", "pushed"])
+def test_gaps_fail_a_table_if_they_are_within_its_times(tmp_path: Path, pushed: list[Filter]):
+    add_to_archive(tmp_path, quotes(0, 2))
+    # A file in which no row matches: it has a gap, noted at the beginning of the day.
+    add_to_archive(tmp_path, [*numbered(received(9, {"symbol": "S0"})), GAP])
+    schema = StructType().add("n", LongType())
+
+    def offsets(**options: str) -> list[int]:
+        given = {"path": str(tmp_path), "failOnDataLoss": "true", "pushdown": "true", "filter": "n >= 1", **options}
+        reader = OctopiaSource(given).reader(schema)
+        assert isinstance(reader, PushdownReader)
+        reader.pushFilters(pushed)
+        found = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [n for batch in found for n in batch.column("n").to_pylist()]
+
+    with pytest.raises(DamagedData, match=r"got a gap \(new_session\) at the offset 3"):
+        offsets()
+    assert offsets(failOnDataLoss="false") == [1]
+    assert offsets(**{"from": str(MORNING_MS + 1)}) == [1]
+    with pytest.raises(DamagedData, match="got a gap"):
+        offsets(to=str(MORNING_MS + 5))
 
 
 # Pushed filters.

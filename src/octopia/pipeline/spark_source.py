@@ -116,17 +116,22 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition per slice."""
-        return [RowsOf(each) for each in Records(self._folder).slices(self._question)]
+        return [RowsOf(each) for each in Records(self._folder).slices(self._asked())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a slice."""
         if not isinstance(partition, RowsOf):
             return  # Spark reads a table without slices as one that has none of ours.
-        selection = Selection(self._question)
+        selection = Selection(self._asked())
         for batch in read_slice(partition.value):
+            found = selection.select(batch)
             if self._fails_on_loss:
-                _check_notices(batch)
-            yield self._columns.convert(selection.select(batch))
+                _check_notices(found)
+            yield self._columns.convert(found)
+
+    def _asked(self) -> Question:
+        """Return the question; to fail on gaps and losses, it asks for those of its times, too."""
+        return dataclasses.replace(self._question, has_notices=True) if self._fails_on_loss else self._question
 
 
 class PushdownReader(RecordsReader):
