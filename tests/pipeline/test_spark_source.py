@@ -156,6 +156,7 @@ def test_rows_that_were_removed_and_gaps_stop_a_stream_unless_told_otherwise(tmp
     ("options", "message"),
     [
         ({"path": ""}, "expected the option path"),
+        ({"path": "s3a://bucket/out"}, "expected a local folder, got s3a://bucket/out: "),
         ({"failOnDataLoss": "perhaps"}, "expected true or false as the option failOnDataLoss, got 'perhaps'"),
         ({"maxRowsPerBatch": "0"}, "expected a number of at least 1 as the option maxRowsPerBatch, got '0'"),
         ({"startingOffset": "first"}, "expected a startingOffset of earliest, latest or a number, got 'first'"),

@@ -12,7 +12,7 @@ import typer
 
 from octopia.cli.contexts import find_urls
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, Offer, Timeout, Url
+from octopia.cli.options import AsJson, Broker, ClientName, Offer, Timeout, Url, to_local_folder
 from octopia.cli.sessions import stopped_by_signal
 from octopia.client.client import CONNECT_S
 from octopia.content import parse_filter
@@ -30,7 +30,10 @@ _SHOWN_EVERY_S = 1.0
 )
 def outbox(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of the outbox; created if it does not exist.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The folder of the outbox; created if it does not exist.", callback=to_local_folder
+        ),
     ],
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when everything is published.")] = False,
     moves: Annotated[
