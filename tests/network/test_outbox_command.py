@@ -14,6 +14,7 @@ from recorders import kill, nobody_is_left_behind, start_command, until
 from secured import Secured
 
 import octopia
+from octopia.cli.outbox import _line
 from octopia.content import Publication, parse_filter
 from octopia.errors import RequestRefused, UsageError
 from octopia.records.dispatching import CHUNK, Dispatched, Dispatching, dispatch
@@ -206,3 +207,12 @@ def test_refused_rows_are_kept_with_the_reason(tmp_path: Path) -> None:
             assert [(await subscription.next(timeout=30))["n"] for _ in range(7)] == [1, 2, 3, 4, 5, 6, 8]
 
     asyncio.run(run())
+
+
+def test_the_line_of_the_command_has_repeated_and_refused_rows() -> None:
+    assert _line(Dispatched(rows=5, published=9)) == "5 rows published, 9 in total"
+    state = Dispatched(rows=5, published=9, repeated=2, uncertain=3, refused=1, reason="it is too cold")
+    assert _line(state) == (
+        "5 rows published, 9 in total; the broker dropped 2 of them as repeated; 3 may be published twice, since a "
+        "broker was lost; refused: 1 (it is too cold)"
+    )

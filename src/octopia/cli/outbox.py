@@ -93,5 +93,5 @@ def _print(state: Dispatched, *, as_json: bool) -> None:
 def _line(state: Dispatched) -> str:
     repeated = f"; the broker dropped {state.repeated:,} of them as repeated" if state.repeated else ""
     uncertain = f"; {state.uncertain:,} may be published twice, since a broker was lost" if state.uncertain else ""
-    refused = f"; {state.refused:,} were refused: {state.reason}" if state.refused else ""
+    refused = f"; refused: {state.refused:,} ({state.reason})" if state.refused else ""
     return f"{state.rows:,} rows published, {state.published:,} in total{repeated}{uncertain}{refused}"
