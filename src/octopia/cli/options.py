@@ -169,7 +169,7 @@ Offer = Annotated[
     typer.Option(
         "--advertise",
         metavar="FILTER",
-        help="Advertise this, as a token with a filter requires.",
+        help="Advertise this.",
         show_default="the attributes, of any value",
     ),
 ]
