@@ -15,7 +15,6 @@ from octopia.records.recording import Recording, record
 from octopia.records.spool import SpoolReader
 
 SYMBOLS = {"IBM": 100.0, "SAP": 200.0}
-BASES = (("IBM", 100.0), ("SAP", 200.0))
 QUOTES = [
     {"symbol": name, "price": base + second, "second": second} for second in range(6) for name, base in SYMBOLS.items()
 ]

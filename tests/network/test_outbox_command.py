@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import random
@@ -10,12 +11,16 @@ from pathlib import Path
 
 import pytest
 from recorders import kill, nobody_is_left_behind, start_command, until
+from secured import Secured
 
 import octopia
-from octopia.content import Publication
-from octopia.errors import UsageError
+from octopia.cli.outbox import _line
+from octopia.content import Publication, parse_filter
+from octopia.errors import RequestRefused, UsageError
 from octopia.records.dispatching import CHUNK, Dispatched, Dispatching, dispatch
 from octopia.records.outgoing import Outgoing
+from octopia.records.replaying import AS_FAST_AS_POSSIBLE, Replaying, replay
+from records_samples import add_to_spool, numbered, received
 
 __all__ = ["nobody_is_left_behind"]
 
@@ -56,7 +61,7 @@ async def killed_under_load(folder: Path, kills: int, rows: int, seed: int) -> N
         # Nothing is left, and nothing comes twice.
         last = await start(url, folder, "--until-empty")
         out, _ = await last.communicate()
-        assert json.loads(out) == {"rows": 0, "published": rows, "waiting": 0, "repeated": 0, "uncertain": 0}
+        assert json.loads(out) == dataclasses.asdict(Dispatched(published=rows))
         receiving.cancel()
     assert received == list(range(rows))
     # The broker told how far it came each time; nothing was begun again.
@@ -146,3 +151,68 @@ def test_a_broker_that_dies_loses_no_row_and_rows_stay_at_their_broker(tmp_path:
             assert (await dispatch(overlay.url("a.0"), moved, asyncio.Event())).rows == 1
 
     asyncio.run(run())
+
+
+def test_a_token_with_a_filter_publishes_with_an_advertisement_of_that_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        folder, spool = tmp_path / "outbox", tmp_path / "spool"
+        secured = Secured(tmp_path, "path:1", 1, has_tokens=True)
+        monkeypatch.setenv("OCTOPIA_CA", str(secured.ca))
+        monkeypatch.setenv("OCTOPIA_TOKEN", secured.add_token("sink", advertise="n >= 0", read="n >= 0"))
+        fill(folder, 0, 3, 0)
+        add_to_spool(spool, numbered(received(3), received(4)))
+        async with secured.run() as overlay, overlay.connect("a.0") as client:
+            url = overlay.url("a.0")
+            subscription = await client.subscribe("n >= 0")
+            with pytest.raises(RequestRefused, match=r"may advertise only .*: name what to advertise with --advertise"):
+                await dispatch(url, Dispatching(folder, until_empty=True), asyncio.Event())
+            offer = "n >= 0 AND even IS NOT NULL AND odd IS NOT NULL"
+            process = await start(url, folder, "--until-empty", "--advertise", offer)
+            out, _ = await process.communicate()
+            assert json.loads(out)["rows"] == 3
+            with pytest.raises(RequestRefused, match="name what to advertise with --advertise"):
+                await replay(client, Replaying(spool, speed=AS_FAST_AS_POSSIBLE), asyncio.Event())
+            wanted = Replaying(spool, speed=AS_FAST_AS_POSSIBLE, offer=parse_filter("n >= 0"))
+            assert (await replay(client, wanted, asyncio.Event())).rows == 2
+            assert [(await subscription.next(timeout=30))["n"] for _ in range(5)] == list(range(5))
+
+    asyncio.run(run())
+
+
+def test_refused_rows_are_kept_with_the_reason(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with octopia.Overlay.local("path:1", 1) as overlay, overlay.connect("a.0") as subscriber:
+            subscription = await subscriber.subscribe("n >= 0")
+            fill(tmp_path, 0, 6, 0)
+            options = ("--until-empty", "--advertise", "n > 0 AND even IS NOT NULL AND odd IS NOT NULL OR n < 0")
+            process = await start(overlay.url("a.0"), tmp_path, *options)
+            out, errors = await process.communicate()
+            assert process.returncode == 2
+            said = json.loads(out)
+            assert (said["rows"], said["published"], said["waiting"], said["refused"]) == (5, 6, 0, 1)
+            assert b"got 1 refused: the broker refused a publication" in errors
+            assert said["reason"] in errors.decode()
+            # The next rows follow, and several refused ones are found by the filter.
+            fill(tmp_path, 6, 10, 1)
+            wanted = Dispatching(tmp_path, until_empty=True, offer=parse_filter("even IS NOT NULL AND n >= 0"))
+            with pytest.raises(RequestRefused, match=r"got 2 refused: .*; start again to publish the rows after them"):
+                await dispatch(overlay.url("a.0"), wanted, asyncio.Event())
+            kept = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+            assert [(each["row"], each["certain"]) for each in kept] == [(0, True), (7, True), (9, True)]
+            assert kept[1]["attributes"] == {"n": 7, "odd": True}
+            ended = await dispatch(overlay.url("a.0"), wanted, asyncio.Event())
+            assert (ended.rows, ended.published, ended.refused) == (0, 10, 0)
+            assert [(await subscription.next(timeout=30))["n"] for _ in range(7)] == [1, 2, 3, 4, 5, 6, 8]
+
+    asyncio.run(run())
+
+
+def test_the_line_of_the_command_has_repeated_and_refused_rows() -> None:
+    assert _line(Dispatched(rows=5, published=9)) == "5 rows published, 9 in total"
+    state = Dispatched(rows=5, published=9, repeated=2, uncertain=3, refused=1, reason="it is too cold")
+    assert _line(state) == (
+        "5 rows published, 9 in total; the broker dropped 2 of them as repeated; 3 may be published twice, since a "
+        "broker was lost; refused: 1 (it is too cold)"
+    )

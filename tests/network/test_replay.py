@@ -62,6 +62,7 @@ def test_the_command_replays(tmp_path: Path):
         async with octopia.Overlay.local("path:2", 1) as overlay, overlay.connect("a.0") as subscriber:
             subscription = await subscriber.subscribe("n >= 0")
             command = [sys.executable, "-m", "octopia", "replay", str(tmp_path), "--filter", "n > 3", "--json"]
+            command += ["--advertise", "n > 3"]
             process = await asyncio.create_subprocess_exec(
                 *command, "--url", overlay.url("b.0"), "--as-fast-as-possible", stdout=asyncio.subprocess.PIPE
             )

@@ -1,10 +1,11 @@
-"""Live delivery, history, tables with pushed filters and both engines of the truth give the same rows."""
+"""Live delivery, history, tables and both engines of the truth give the same rows, from a spool and from an archive."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,15 @@ import octopia
 from octopia.content import And, Expression, Not, Operator, Or, Predicate, Value, contains, suffix
 from octopia.content.language import format_expression, parse_expression, parse_filter
 from octopia.errors import InvalidFilter
+from octopia.pipeline.historic import history_rows
 from octopia.pipeline.schemas import ISSUED
 from octopia.pipeline.sql_conditions import SqlColumn, condition_of
 from octopia.pipeline.storage import Storage
 from octopia.pipeline.truth import matches, matches_by_sql
+from octopia.records import archive
 from octopia.records.history import Records
 from octopia.records.recording import Recording, record
+from octopia.records.rows import Row
 from octopia.records.selection import Question
 from octopia.records.spool import SpoolReader
 
@@ -106,13 +110,35 @@ async def live(folder: Path, publications: Sequence[dict[str, Value]], filters: 
     return {pair for pair in found if pair[0] < len(publications)}
 
 
-def historic(folder: Path, filters: Sequence[str], count: int) -> Pairs:
-    records = Records(folder)
+def pairs_of(ask: Callable[[Question], Iterable[Row]], filters: Sequence[str], count: int) -> Pairs:
+    """Return the pairs of a way to find rows."""
     found = {
         (int(row.publication.payload), number)
         for number, text in enumerate(filters)
-        for row in records.rows(Question(text, has_notices=False))
+        for row in ask(Question(text, has_notices=False))
         if row.publication is not None
+    }
+    return {pair for pair in found if pair[0] < count}
+
+
+def rolled(folder: Path, count: int) -> None:
+    """Roll the spool of an archive into several files, so that some need not be read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive, "_ROWS_AT_ONCE", count // 6)
+        with archive.Archive(folder, SpoolReader(archive.spool_of(folder)).interest) as writer:
+            assert writer.roll().files >= 6
+
+
+def tabled(spark: SparkSession, folder: Path, filters: Sequence[str], count: int) -> Pairs:
+    """Read tables with the brokers' filters."""
+    found = {
+        (int(bytes(row["payload"])), number)
+        for number, text in enumerate(filters)
+        for row in spark.read.format("octopia")
+        .schema("payload binary")
+        .option("filter", text)
+        .load(str(folder))
+        .collect()
     }
     return {pair for pair in found if pair[0] < count}
 
@@ -161,14 +187,19 @@ def check_agreement(spark: SparkSession, folder: Path, publications: int, filter
     chance = random.Random(publications)
     published = [random_publication(chance) for _ in range(publications)]
     texts = random_filters(chance, filters)
-    spool = folder / "spool"
+    archived = folder / "archive"
+    spool = archive.spool_of(archived)
     delivered = asyncio.run(live(spool, published, texts))
-    assert historic(spool, texts, publications) == delivered
+    assert pairs_of(Records(spool).rows, texts, publications) == delivered
     fast, by_sql = truths(spark, folder / "issued", published, texts)
     assert fast == delivered
     assert by_sql == delivered
     some = {pair for pair in delivered if pair[1] < pushed_filters}
     assert pushed(spark, spool, texts[:pushed_filters], publications) == some
+    rolled(archived, publications)
+    assert pairs_of(Records(archived).rows, texts, publications) == delivered
+    assert tabled(spark, archived, texts[:pushed_filters], publications) == some
+    assert pairs_of(functools.partial(history_rows, spark, archived), texts[:pushed_filters], publications) == some
     return len(delivered)
 
 

@@ -30,4 +30,7 @@ def test_all_stages_are_measured_and_checked(spark: SparkSession, capsys: pytest
     found = json.loads(capsys.readouterr().out)
     assert (found["publications"], found["subscriptions"]) == (200, 20)
     assert found["matches"] > 0
-    assert all(found[f"{stage}_s"] >= 0 for stage in ("workload", "truth", "audit", "metrics", "duckdb_truth"))
+    stages = {name: found[name] for name in found if name.endswith("_s")}
+    assert list(stages) == ["workload_s", "truth_s", "audit_s", "metrics_s", "duckdb_truth_s", "wall_s"]
+    # Of so few rows, duckdb needs less processor time than can be measured.
+    assert all(value > 0 for name, value in stages.items() if name != "duckdb_truth_s")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from octopia.cli import app
 from octopia.cli import history as command
 from octopia.pipeline.historic import history_rows
 from octopia.protocol import Cause
@@ -48,10 +51,28 @@ def test_the_command_takes_spark_for_many_rows_if_it_is_there(
 ):
     asked: list[object] = []
     monkeypatch.setattr(command, "SPARK_ROWS", 10)
-    monkeypatch.setattr(command, "_rows_by_spark", lambda *given: asked.append(given) or iter(()))
+    monkeypatch.setattr(
+        command, "_rows_by_spark", lambda *given: asked.append(given) or contextlib.nullcontext(iter(()))
+    )
     run_command("history", "n > 100", "--archive", str(folder))
     assert len(asked) == 1
     run_command("history", "n > 100", "--archive", str(folder), "--limit", "5")
     monkeypatch.setattr(command, "has_spark", lambda: False)
     assert run_command("history", "n > 100", "--archive", str(folder)).count("\n") == 20
     assert len(asked) == 1
+
+
+def test_the_command_says_that_spark_starts_and_ends_on_ctrl_c(
+    run_command: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    words = ["history", "n > 100", "--archive", str(folder), "--engine", "spark"]
+    done = CliRunner().invoke(app, words)
+    assert done.stdout.count("\n") == 20
+    assert done.stderr.count("starting Spark") == 1
+    monkeypatch.setattr(command, "_show", interrupt)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1] == "octopia: stopped"

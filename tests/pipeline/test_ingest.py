@@ -1,4 +1,5 @@
 import gzip
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -203,3 +204,10 @@ def test_symbols_that_are_not_in_utf_8_are_rejected(spark: SparkSession, tmp_pat
     bars, rejects = read(spark, write(tmp_path / "latin.csv", HEADER, GOOD, good, encoding="latin-1"))
     assert [bar[0] for bar in bars] == ["AAA"]
     assert [reason for *_, reason in rejects] == ["symbol is not in UTF-8: convert the file"]
+
+
+def test_texts_of_rows_are_made_for_rejects_only(spark: SparkSession, tmp_path: Path):
+    rows = read_rows(spark, write(tmp_path / "bars.csv", HEADER, GOOD))
+    plan = rows._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("to_csv(") == 1
+    assert re.search(r"CASE WHEN isnotnull\(reason#\d+\) THEN coalesce\(malformed#\d+, to_csv\(", plan)

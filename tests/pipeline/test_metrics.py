@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from trace_frames import by_run, deliver, fact, frame_of, play, table
 
 from octopia.errors import UsageError
+from octopia.pipeline import jobs
+from octopia.pipeline.jobs import Workspace, compute_metrics
 from octopia.pipeline.metrics import (
     METRICS,
     SHARED,
@@ -30,6 +33,7 @@ from octopia.pipeline.metrics import (
     subscription_delay,
     table_sizes,
 )
+from octopia.pipeline.schemas import TRACE
 from octopia.scenario import load_scenario
 from octopia.settings import Algorithm
 from octopia.simulator.run import Run
@@ -231,3 +235,21 @@ def test_rows_may_come_in_any_order(spark: SparkSession, played: Played):
         found.append([table(metric(trace)) for metric in by_order])
     assert found[0] == found[1] == found[2]
     assert all(found[0])
+
+
+def test_metrics_of_the_same_rows_share_their_scans(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    scans = workspace.spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        scans.add(1)
+        yield from batches
+
+    rows = frame_of(workspace.spark, [deliver(float(n), n, "s", 0.0) for n in range(5)])
+    trace = rows.coalesce(1).mapInArrow(count, TRACE)
+    monkeypatch.setattr(jobs, "read_traces", lambda *_: trace)
+    found = compute_metrics(
+        workspace, "trace", ["publication_delay", "path_length", "delay_sequence", "time_to_stability", "messages"]
+    )
+    assert found["publication_delay"][0][0]["deliveries"] == 5
+    # One for deliveries, two for the sequence, which numbers them first, and one for messages. Alone they would be 7.
+    assert scans.value == 4

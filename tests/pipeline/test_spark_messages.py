@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from processes import free_ports
 from pyspark.sql import SparkSession
 
 from octopia.errors import InvalidData, JobFailed, UsageError
+from octopia.pipeline import spark_addresses
 from octopia.pipeline.configuration import PipelineSettings
 from octopia.pipeline.spark_addresses import addresses_of
 from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
@@ -44,7 +47,36 @@ def test_a_spark_that_does_not_answer_is_said_at_once(kind: str, dead_port: int)
     with pytest.raises(JobFailed) as caught:
         make_session(PipelineSettings(**{kind: url}))
     assert time.perf_counter() - begin < 10
-    assert str(caught.value) == (f"expected a Spark at {url}, got no answer: 127.0.0.1:{dead_port}: Connection refused")
+    assert str(caught.value) == (f"expected Spark at {url}, got no answer: 127.0.0.1:{dead_port}: Connection refused")
+
+
+@contextlib.contextmanager
+def silent_ports(count: int) -> Iterator[list[int]]:
+    """Yield ports at which the system answers no connection, since as many wait as may."""
+    with contextlib.ExitStack() as stack:
+        ports: list[int] = []
+        for _ in range(count):
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+            ports.append(listener.getsockname()[1])
+            for _ in range(2):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(("127.0.0.1", ports[-1]))
+        yield ports
+
+
+def test_masters_that_are_silent_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, dead_port: int):
+    assert spark_addresses.ANSWER_S < 10
+    monkeypatch.setattr(spark_addresses, "ANSWER_S", 0.5)
+    with silent_ports(3) as ports, socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = ",".join(f"127.0.0.1:{port}" for port in ports)
+        begin = time.perf_counter()
+        with pytest.raises(JobFailed, match=rf"got no answer: 127\.0\.0\.1:{ports[0]}: timed out"):
+            spark_addresses.check_address(PipelineSettings(master=f"spark://{silent},127.0.0.1:{dead_port}"))
+        assert time.perf_counter() - begin < 3 * 0.5  # One after the other would take that long.
+        # One master that answers is enough, wherever it stands.
+        answering = listener.getsockname()[1]
+        spark_addresses.check_address(PipelineSettings(master=f"spark://{silent},127.0.0.1:{answering}"))
 
 
 @pytest.mark.parametrize(

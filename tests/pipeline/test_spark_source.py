@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     EqualTo,
+    Filter,
     GreaterThan,
     In,
     IsNotNull,
@@ -26,7 +27,7 @@ from streaming import append_available, run_available
 from octopia.errors import DamagedData, UsageError
 from octopia.pipeline.spark_columns import ROW_COLUMNS, Columns
 from octopia.pipeline.spark_pushdown import narrowed
-from octopia.pipeline.spark_source import OctopiaSource, SpoolStreamReader
+from octopia.pipeline.spark_source import OctopiaSource, PushdownReader, SpoolStreamReader
 from octopia.protocol import Cause
 from octopia.protocol.messages import Gap
 from octopia.records.rows import with_offsets
@@ -82,6 +83,27 @@ def test_a_stream_starts_where_it_is_told_and_stays_there(tmp_path: Path, starti
     assert reader_of(tmp_path, startingOffset=starting, consumer="c").initialOffset() == {"offset": offset}
 
 
+def test_the_latest_offset_needs_a_consumer_that_records_it(tmp_path: Path):
+    add_to_spool(tmp_path, quotes(0, 10))
+    with pytest.raises(UsageError, match=r"expected a consumer with the startingOffset latest, .*, got none"):
+        reader_of(tmp_path, startingOffset="latest").initialOffset()
+
+
+def test_a_first_batch_whose_rows_are_gone_is_not_taken_for_an_empty_one(tmp_path: Path):
+    add_to_spool(tmp_path, quotes(0, 4), block=1, segment_bytes=1)
+    assert reader_of(tmp_path).initialOffset() == {"offset": 0}
+    # Spark has logged that the first batch ends with row 2, and the process dies; meanwhile retention removes rows.
+    reader_of(tmp_path, consumer="other").commit({"offset": 3})
+    with open_spool(tmp_path, INTEREST) as spool:
+        spool.trim()
+    strict, lax = reader_of(tmp_path), reader_of(tmp_path, failOnDataLoss="false")
+    start = strict.initialOffset()
+    assert start == {"offset": 3}
+    with pytest.raises(DamagedData, match=r"up to the row 2 of .*, got a start at 3: .* name a consumer"):
+        strict.partitions(start, {"offset": 2})
+    assert lax.partitions(start, {"offset": 2}) == []
+
+
 def test_batches_are_bounded_and_end_where_the_spool_was(tmp_path: Path):
     add_to_spool(tmp_path, quotes(0, 10))
     reader = reader_of(tmp_path, maxrowsperbatch="4")
@@ -93,7 +115,9 @@ def test_batches_are_bounded_and_end_where_the_spool_was(tmp_path: Path):
     assert reader.latestOffset({"offset": 1}, ReadAllAvailable()) == {"offset": 10}
     assert reader.latestOffset({"offset": 12}, ReadAllAvailable()) == {"offset": 12}
     assert reader.reportLatestOffset() == {"offset": 20}
-    with pytest.raises(DamagedData, match=r"expected a spool with at least 21 rows in .*, got 20: it is another one"):
+    with pytest.raises(
+        DamagedData, match=r"expected a spool with at least 21 rows in .*, got 20: after a crash, start"
+    ):
         reader.latestOffset({"offset": 21}, ReadAllAvailable())
 
 
@@ -132,6 +156,7 @@ def test_rows_that_were_removed_and_gaps_stop_a_stream_unless_told_otherwise(tmp
     ("options", "message"),
     [
         ({"path": ""}, "expected the option path"),
+        ({"path": "s3a://bucket/out"}, "expected a local folder, got s3a://bucket/out: "),
         ({"failOnDataLoss": "perhaps"}, "expected true or false as the option failOnDataLoss, got 'perhaps'"),
         ({"maxRowsPerBatch": "0"}, "expected a number of at least 1 as the option maxRowsPerBatch, got '0'"),
         ({"startingOffset": "first"}, "expected a startingOffset of earliest, latest or a number, got 'first'"),
@@ -150,6 +175,29 @@ def test_an_archive_is_no_stream(tmp_path: Path):
     add_to_archive(tmp_path, quotes(0, 1))
     with pytest.raises(UsageError, match="expected the folder of a spool to stream from, got the archive"):
         reader_of(tmp_path)
+
+
+@pytest.mark.parametrize("pushed", [[], [EqualTo(("n",), 1)]], ids=["plain", "pushed"])
+def test_gaps_fail_a_table_if_they_are_within_its_times(tmp_path: Path, pushed: list[Filter]):
+    add_to_archive(tmp_path, quotes(0, 2))
+    # A file in which no row matches: it has a gap, noted at the beginning of the day.
+    add_to_archive(tmp_path, [*numbered(received(9, {"symbol": "S0"})), GAP])
+    schema = StructType().add("n", LongType())
+
+    def offsets(**options: str) -> list[int]:
+        given = {"path": str(tmp_path), "failOnDataLoss": "true", "pushdown": "true", "filter": "n >= 1", **options}
+        reader = OctopiaSource(given).reader(schema)
+        assert isinstance(reader, PushdownReader)
+        reader.pushFilters(pushed)
+        found = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [n for batch in found for n in batch.column("n").to_pylist()]
+
+    with pytest.raises(DamagedData, match=r"got a gap \(new_session\) at the offset 3"):
+        offsets()
+    assert offsets(failOnDataLoss="false") == [1]
+    assert offsets(**{"from": str(MORNING_MS + 1)}) == [1]
+    with pytest.raises(DamagedData, match="got a gap"):
+        offsets(to=str(MORNING_MS + 5))
 
 
 # Pushed filters.

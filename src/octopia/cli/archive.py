@@ -12,7 +12,7 @@ import typer
 
 from octopia.cli.contexts import find_urls
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, KeepSeconds, SyncMs, Timeout, Url
+from octopia.cli.options import AsJson, Broker, ClientName, KeepSeconds, SyncMs, Timeout, Url, to_local_folder
 from octopia.cli.sessions import stopped_by_signal
 from octopia.client.client import CONNECT_S
 from octopia.records.archiving import ROLL_ROWS, ROLL_S, Archived, Archiving
@@ -30,7 +30,13 @@ _SHOWN_EVERY_S = 1.0
 def archive(
     interest: Annotated[str, typer.Argument(metavar="FILTER", help='Publications to archive, such as "price > 100".')],
     folder: Annotated[
-        Path, typer.Option("--to", metavar="DIR", help="The folder of the archive; created if it does not exist.")
+        Path,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="The folder of the archive; created if it does not exist.",
+            callback=to_local_folder,
+        ),
     ],
     name: ClientName = None,
     keep_s: KeepSeconds = KEEP_S,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib.util
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +17,12 @@ from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, FromTime, RecordsFolder, ToTime
 from octopia.cli.subscribe import to_json, to_text
 from octopia.content import covers, format_filter, parse_filter
-from octopia.errors import MissingDependency
 from octopia.records.history import Records, count_rows
 from octopia.records.rows import Row, RowKind
 from octopia.records.selection import Question, time_ms
 
 SPARK_ROWS = 5_000_000
-"""The number of rows to read from which on Spark is faster."""
+"""The number of rows to read above which Spark is faster."""
 
 
 class HistoryEngine(enum.StrEnum):
@@ -61,8 +61,19 @@ def history(
     records = Records(folder)
     if not covers(parse_filter(records.interest), parse_filter(question.interest)):
         typer.echo(f"warning: {folder} has only publications that match {records.interest}", err=True)
+    if engine is HistoryEngine.AUTO:
+        are_many = limit is None and count_rows(records.slices(question)) >= SPARK_ROWS and has_spark()
+        engine = HistoryEngine.SPARK if are_many else HistoryEngine.ARROW
+    if engine is HistoryEngine.ARROW:
+        _show(records.rows(question), limit, as_json=as_json)
+        return
+    with _rows_by_spark(folder, question) as rows:
+        _show(rows, limit, as_json=as_json)
+
+
+def _show(rows: Iterable[Row], limit: int | None, *, as_json: bool) -> None:
     shown = 0
-    for row in _rows(records, folder, question, engine, limit):
+    for row in rows:
         if row.kind is not RowKind.PUBLICATION:
             _show_notice(row, as_json=as_json)
             continue
@@ -72,31 +83,22 @@ def history(
             return
 
 
-def _rows(
-    records: Records, folder: Path, question: Question, engine: HistoryEngine, limit: int | None
-) -> Iterator[Row]:
-    if engine is HistoryEngine.AUTO:
-        are_many = limit is None and count_rows(records.slices(question)) >= SPARK_ROWS and has_spark()
-        engine = HistoryEngine.SPARK if are_many else HistoryEngine.ARROW
-    if engine is HistoryEngine.ARROW:
-        return records.rows(question)
-    return _rows_by_spark(folder, question)
-
-
 def has_spark() -> bool:
     """Return whether Spark is installed."""
     return importlib.util.find_spec("pyspark") is not None
 
 
-def _rows_by_spark(folder: Path, question: Question) -> Iterator[Row]:
-    if not has_spark():
-        raise MissingDependency('expected pyspark, got none: pip install ".[spark]" in the checkout')
-    from octopia.pipeline import spark_session
-    from octopia.pipeline.configuration import load_settings
+@contextlib.contextmanager
+def _rows_by_spark(folder: Path, question: Question) -> Iterator[Iterator[Row]]:
+    # These take a while to import, and other engines do not need them.
+    from octopia.cli.spark import open_workspace, require_spark
+
+    require_spark()
     from octopia.pipeline.historic import history_rows
 
-    with spark_session.open_session(load_settings()) as spark:
-        yield from history_rows(spark, folder, question)
+    # Workers must see the folder, so it is the storage that is checked if they are on other machines.
+    with open_workspace(None, None, str(folder.absolute()), None, keeps_work=False) as workspace:
+        yield history_rows(workspace.spark, folder, question)
 
 
 def _show_notice(row: Row, *, as_json: bool) -> None:

@@ -49,6 +49,13 @@ def make_folder(folder: Path) -> None:
         raise UsageError(f"expected a folder that can be created, got {folder}: {error.strerror}") from None
 
 
+def to_local_folder(folder: Path) -> Path:
+    """Return the folder of a spool, an archive or an outbox, which may be given as a ``file:`` URI."""
+    from octopia.records.folders import local_folder
+
+    return local_folder(folder)
+
+
 def complete_toml(incomplete: str) -> Iterator[str]:
     """Yield the TOML files and the folders in the folder of an incomplete path."""
     folder = os.path.dirname(incomplete)  # noqa: PTH120 - a Path would drop a leading "./"
@@ -141,7 +148,8 @@ SyncMs = Annotated[
     float, typer.Option("--sync-ms", min=0.0, help="Minimum time between two syncs to disk; 0 syncs after every write.")
 ]
 RecordsFolder = Annotated[
-    Path, typer.Option("--archive", metavar="DIR", help="The folder of an archive or of a spool.")
+    Path,
+    typer.Option("--archive", metavar="DIR", help="The folder of an archive or of a spool.", callback=to_local_folder),
 ]
 FromTime = Annotated[
     str | None,
@@ -155,6 +163,15 @@ FromTime = Annotated[
 ToTime = Annotated[
     str | None,
     typer.Option("--to", metavar="TIME", help="Publications before this time.", show_default="all"),
+]
+Offer = Annotated[
+    str | None,
+    typer.Option(
+        "--advertise",
+        metavar="FILTER",
+        help="Advertise this.",
+        show_default="the attributes, of any value",
+    ),
 ]
 
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Write all files into this folder.")]

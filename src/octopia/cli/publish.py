@@ -17,7 +17,7 @@ import typer
 from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.offers import advertise_for, offer_of
-from octopia.cli.options import AsJson, Broker, ClientName, Count, Rate, Timeout, Url
+from octopia.cli.options import AsJson, Broker, ClientName, Count, Offer, Rate, Timeout, Url
 from octopia.cli.sessions import connected, waiting_for
 from octopia.cli.values import read_attributes, read_line
 from octopia.client import Client
@@ -70,9 +70,7 @@ def pub(
     ] = False,
     count: Count = 1,
     rate: Rate = 0.0,
-    advertise: Annotated[
-        str | None, typer.Option(metavar="FILTER", help="Advertise this.", show_default="the attributes, of any value")
-    ] = None,
+    advertise: Offer = None,
     url: Url = None,
     broker: Broker = None,
     name: ClientName = None,

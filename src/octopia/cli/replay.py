@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, Count, FromTime, Timeout, ToTime, Url
+from octopia.cli.options import (
+    AsJson,
+    Broker,
+    ClientName,
+    Count,
+    FromTime,
+    Offer,
+    Timeout,
+    ToTime,
+    Url,
+    to_local_folder,
+)
 from octopia.cli.sessions import connected, stopped_by_signal
 from octopia.content import format_filter, parse_filter
 from octopia.errors import UsageError
@@ -30,7 +41,9 @@ _SHOWN_EVERY_S = 1.0
     "octopia replay archive/all --filter \"symbol = 'IBM'\" --from 2026-11-18 --to 2026-11-19 --as-fast-as-possible",
 )
 def replay(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an archive or of a spool.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of an archive or of a spool.", callback=to_local_folder)
+    ],
     interest: Annotated[
         str, typer.Option("--filter", metavar="FILTER", help="Publications to replay, such as 'price > 100'.")
     ] = EVERYTHING,
@@ -41,6 +54,7 @@ def replay(
     ] = None,
     at_once: Annotated[bool, typer.Option("--as-fast-as-possible", help="Do not wait between publications.")] = False,
     count: Count = None,
+    advertise: Offer = None,
     name: ClientName = None,
     url: Url = None,
     broker: Broker = None,
@@ -58,7 +72,8 @@ def replay(
     question = Question(
         format_filter(parse_filter(interest)), time_ms(from_time, -math.inf), time_ms(to_time, math.inf)
     )
-    wanted = Replaying(folder, question, AS_FAST_AS_POSSIBLE if at_once else speed or 1.0, count)
+    offer = None if advertise is None else parse_filter(advertise)
+    wanted = Replaying(folder, question, AS_FAST_AS_POSSIBLE if at_once else speed or 1.0, count, offer)
     state = run_loop(_replay(wanted, url, broker, timeout, name, as_json=as_json))
     typer.echo(json.dumps(dataclasses.asdict(state)) if as_json else _line(state))
 

@@ -60,9 +60,18 @@ def prepare_report(out: Path) -> None:
 
 @contextlib.contextmanager
 def open_workspace(
-    master: str | None, remote: str | None, storage: str | None, ui: bool | None, *, small: bool = False
+    master: str | None,
+    remote: str | None,
+    storage: str | None,
+    ui: bool | None,
+    *,
+    small: bool = False,
+    keeps_work: bool = True,
 ) -> Iterator[Workspace]:
-    """Open a session for the jobs of a block; ``small`` tunes it for small tables."""
+    """Open a session for the jobs of a block; ``small`` tunes it for small tables.
+
+    ``keeps_work`` is for the message after Ctrl-C: finished work stays for the next call.
+    """
     require_spark()
     # Spark takes a second to import, and no other command needs it.
     from octopia.pipeline.jobs import Workspace
@@ -87,5 +96,5 @@ def open_workspace(
                     check_workers(spark, place)
             yield Workspace(spark, place, stages)
     except KeyboardInterrupt:
-        Console(stderr=True, highlight=False).print("octopia: stopped; finished work is kept")
+        Console(stderr=True, highlight=False).print(f"octopia: stopped{'; finished work is kept' * keeps_work}")
         raise typer.Exit(INTERRUPTED) from None

@@ -12,7 +12,7 @@ import typer
 
 from octopia.cli.contexts import find_urls
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Broker, ClientName, KeepSeconds, SyncMs, Timeout, Url
+from octopia.cli.options import AsJson, Broker, ClientName, KeepSeconds, SyncMs, Timeout, Url, to_local_folder
 from octopia.cli.sessions import stopped_by_signal
 from octopia.client.client import CONNECT_S
 from octopia.records.recording import KEEP_S, Recorded, Recording, record
@@ -29,7 +29,10 @@ _MIB = 1024 * 1024
 )
 def spool(
     interest: Annotated[str, typer.Argument(metavar="FILTER", help='Publications to record, such as "price > 100".')],
-    folder: Annotated[Path, typer.Option("--dir", help="The folder of the spool; created if it does not exist.")],
+    folder: Annotated[
+        Path,
+        typer.Option("--dir", help="The folder of the spool; created if it does not exist.", callback=to_local_folder),
+    ],
     name: ClientName = None,
     keep_s: KeepSeconds = KEEP_S,
     sync_ms: SyncMs = 0.0,

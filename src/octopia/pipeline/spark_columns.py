@@ -1,7 +1,7 @@
 """Columns of Spark: those of rows, and typed columns of attributes.
 
 A column with the name of one of a row's columns is that one; any other is the attribute of its name. An attribute with
-the name of a column of rows is available as ``attributes.NAME``. A value of another type than its column's is null
+the name of a column of rows is available as ``attributes.NAME``. A value whose type differs from the column's is null
 there, as is an attribute that a publication does not carry; the column ``attributes`` has them all.
 """
 

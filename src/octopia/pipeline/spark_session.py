@@ -73,7 +73,7 @@ def make_session(settings: PipelineSettings, name: str = "octopia") -> SparkSess
             return builder.getOrCreate()
     except (*SPARK_ERRORS, RuntimeError, OSError) as error:
         where = settings.remote or settings.master or "this machine"
-        raise JobFailed(f"expected a Spark at {where}, got none: {spark_message(error)}") from error
+        raise JobFailed(f"expected Spark at {where}, got none: {spark_message(error)}") from error
 
 
 def _silence_interrupts() -> None:

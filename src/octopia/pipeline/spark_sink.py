@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from octopia.content import Publication
 from octopia.errors import InvalidData, UsageError
+from octopia.records.folders import local_folder
 from octopia.records.outgoing import Outgoing, StagedFile
 from octopia.workloads.arrow import read_json
 
@@ -90,7 +91,7 @@ def folder_of(options: Mapping[str, str]) -> Path:
     """Return the folder that the option ``path`` names."""
     if not options.get("path"):
         raise UsageError("expected the option path with the folder of a spool, an archive or an outbox, got none")
-    return Path(options["path"]).absolute()
+    return local_folder(options["path"]).absolute()
 
 
 def stream_of(options: Mapping[str, str]) -> str:

@@ -8,7 +8,8 @@ the batch, and reads the same range again after a crash, so a stream is exact if
 them. ``commit`` comes with the next batch; it moves the *consumer*, for which the spool retains rows.
 
 The first offset is asked for more than once, and again if the first batch is repeated after a crash. So it is pinned
-here, and with a consumer on disk as well.
+here, and with a consumer on disk as well. ``latest`` needs a consumer: after a crash, it would be another offset, and
+the rows in between would be left out.
 
 Filters are evaluated by the brokers' own matcher, as those of history are. Tables can take filters from Spark
 (``spark_pushdown``), and then files of other times are not read, nor rows decoded that the filters exclude.
@@ -115,17 +116,22 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition per slice."""
-        return [RowsOf(each) for each in Records(self._folder).slices(self._question)]
+        return [RowsOf(each) for each in Records(self._folder).slices(self._asked())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a slice."""
         if not isinstance(partition, RowsOf):
             return  # Spark reads a table without slices as one that has none of ours.
-        selection = Selection(self._question)
+        selection = Selection(self._asked())
         for batch in read_slice(partition.value):
+            found = selection.select(batch)
             if self._fails_on_loss:
-                _check_notices(batch)
-            yield self._columns.convert(selection.select(batch))
+                _check_notices(found)
+            yield self._columns.convert(found)
+
+    def _asked(self) -> Question:
+        """Return the question; to fail on gaps and losses, it asks for those of its times, too."""
+        return dataclasses.replace(self._question, has_notices=True) if self._fails_on_loss else self._question
 
 
 class PushdownReader(RecordsReader):
@@ -168,8 +174,8 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, durable = start[_OFFSET], self._spool().end_offset
         if durable < first:
             raise DamagedData(
-                f"expected a spool with at least {first:,} rows in {self._folder}, got {durable:,}: it is another one "
-                "than before; start with another checkpoint"
+                f"expected a spool with at least {first:,} rows in {self._folder}, got {durable:,}: after a crash, "
+                "start `octopia spool` first; if it is not the same spool as before, use a new checkpoint"
             )
         end = durable if self._target is None else max(first, min(durable, self._target))
         return {_OFFSET: min(end, first + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
@@ -185,6 +191,12 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Return the rows of a micro-batch in parts."""
         first, after, retained = start[_OFFSET], end[_OFFSET], self._spool().first_offset
+        if first > after and self._fails_on_loss:
+            raise DamagedData(
+                f"expected the first batch of the stream again, up to the row {after:,} of {self._folder}, got a start "
+                f"at {first:,}: the rows before that are not retained; use a new checkpoint, and name a consumer to "
+                "retain rows"
+            )
         if first < min(after, retained):
             if self._fails_on_loss:
                 raise _removed(self._folder, first, min(after, retained))
@@ -226,6 +238,11 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         match self._starting:
             case "earliest":
                 found = spool.first_offset
+            case "latest" if self._consumer is None:
+                raise UsageError(
+                    "expected a consumer with the startingOffset latest, to record where the stream starts, got none: "
+                    "set the option consumer to a name"
+                )
             case "latest":
                 found = spool.end_offset
             case number if number.isdecimal():

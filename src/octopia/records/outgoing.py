@@ -9,6 +9,7 @@ An outbox is a folder with these things in it::
     staged/STREAM-TOKEN.arrow         rows that one task has written
     batches/00000000000000000000.json the files of one batch, whose first row has this number
     publishing/published.json         the number of rows that are published
+    refused.jsonl                     rows that a broker has refused, with the reason
 
 Each attempt of a task *stages* its rows in a separate file, and makes it durable. A *commit* then numbers the files of
 all tasks that succeeded, in a manifest that is written atomically. Only rows in a manifest are published; the files of
@@ -49,6 +50,8 @@ _STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]{0,99}\Z")
 _ROWS_AT_ONCE = 10_000
 _ORPHAN_S = 86_400.0
 """The age beyond which a file of no batch cannot belong to a running job."""
+_MANIFESTS_READ = 100
+"""The number of manifests that a commit reads at most, to tell the files of failed attempts from waiting ones."""
 
 STAGED_SCHEMA = pa.schema(
     [pa.field("attributes", pa.binary(), nullable=False), pa.field("payload", pa.binary(), nullable=False)]
@@ -104,8 +107,7 @@ class Outgoing:
         Without a number, the batch is the only one of its stream.
         """
         with wait_for_lock(self.folder):
-            manifests = self.manifests()
-            last = manifests[-1] if manifests else Manifest(0, 0, (), {})
+            last = self.last()
             known = last.last_batches.get(stream, -1)
             if batch is not None and batch < known:
                 raise UsageError(
@@ -117,6 +119,7 @@ class Outgoing:
             if is_new and rows:
                 batches = last.last_batches if batch is None else {**last.last_batches, stream: batch}
                 filled = tuple(each for each in files if each.rows)
+                self._check_staged(filled)
                 manifest = Manifest(last.end, last.end + rows, filled, batches)
                 write_whole(self._path(manifest.first), msgspec.json.encode(manifest))
             self._remove_orphans(stream)
@@ -127,18 +130,23 @@ class Outgoing:
         with wait_for_lock(self.folder):
             self._remove_orphans(stream)
 
-    def manifests(self) -> list[Manifest]:
-        """Return the batches in order, without the first ones if those are published."""
-        found: list[Manifest] = []
-        for path in sorted((self.folder / _BATCHES).glob("*.json")):
-            try:
-                manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-            except FileNotFoundError:
-                continue  # It was published in between.
-            except msgspec.DecodeError:
-                raise DamagedData(f"expected a batch of an outbox in {path}, got something else: restore it") from None
-            found.append(manifest)
-        return found
+    def manifests(self, start: int = 0) -> list[Manifest]:
+        """Return the batches with rows from a number on, in order; the last batch is always there."""
+        paths = self._paths()
+        # A batch ends where the next one begins, so names are enough to skip the first ones.
+        skipped = sum(_first_of(after) <= start for after in paths[1:])
+        return list(filter(None, map(_read_manifest, paths[skipped:])))
+
+    def last(self) -> Manifest:
+        """Return the last batch, or an empty one that ends with row 0."""
+        for path in reversed(self._paths()):
+            if (found := _read_manifest(path)) is not None:
+                return found
+        return Manifest(0, 0, (), {})
+
+    def has_batch_from(self, row: int) -> bool:
+        """Return whether a batch begins at a row or later, without reading any."""
+        return any(_first_of(each) >= row for each in self._paths())
 
     def read(self, manifest: Manifest, start: int) -> Iterator[pa.RecordBatch]:
         """Yield the staged rows of a batch from a number on."""
@@ -151,8 +159,10 @@ class Outgoing:
     def forget(self, published: int) -> None:
         """Remove batches all of whose rows are published; the last one keeps its numbers."""
         with wait_for_lock(self.folder):
-            manifests = [each for each in self.manifests() if each.end <= published]
-            for each in manifests:
+            begun = [path for path in self._paths() if _first_of(path) < published]
+            for each in filter(None, map(_read_manifest, begun)):
+                if each.end > published:
+                    break
                 for file in each.files:
                     (self.folder / _STAGED / file.name).unlink(missing_ok=True)
                 if self._path(each.end).exists():
@@ -161,8 +171,15 @@ class Outgoing:
     def remove_orphans(self, now_s: float | None = None) -> int:
         """Remove files that are in no batch and a day old, and return their number."""
         limit_s = (time.time() if now_s is None else now_s) - _ORPHAN_S
+        removed = 0
         with wait_for_lock(self.folder):
-            return self._remove_orphans("", limit_s)
+            named = {name for path in self._paths() for name in _names_in(path)}
+            for path in (self.folder / _STAGED).glob(f"*{_SUFFIX}"):
+                with contextlib.suppress(FileNotFoundError):  # A task that failed removes its own file.
+                    if path.name not in named and path.stat().st_mtime < limit_s:
+                        path.unlink()
+                        removed += 1
+        return removed
 
     def _read_file(self, staged: StagedFile, skip: int) -> Iterator[pa.RecordBatch]:
         path = self.folder / _STAGED / staged.name
@@ -179,20 +196,54 @@ class Outgoing:
         if rows != staged.rows:
             raise DamagedData(f"expected {staged.rows:,} rows in {path}, got {rows:,}: restore it")
 
-    def _remove_orphans(self, stream: str, before_s: float = float("inf")) -> int:
-        named = {each.name for manifest in self.manifests() for each in manifest.files}
-        prefix = f"{stream}-" if stream else ""
-        removed = 0
-        for path in (self.folder / _STAGED).glob(f"*{_SUFFIX}"):
-            if path.name.startswith(prefix) and path.name not in named:
-                with contextlib.suppress(FileNotFoundError):  # A task that failed removes its own file.
-                    if path.stat().st_mtime < before_s:
-                        path.unlink()
-                        removed += 1
-        return removed
+    def _check_staged(self, files: Sequence[StagedFile]) -> None:
+        """Raise an error unless all files of a batch are here."""
+        missing = [each.name for each in files if not (self.folder / _STAGED / each.name).exists()]
+        if missing:
+            raise UsageError(
+                f"expected {len(files):,} staged files in {self.folder / _STAGED}, got {len(files) - len(missing):,}, "
+                f"without {missing[0]}: all workers must share this folder, each query needs its own name in the "
+                "option stream, and a batch must not take longer than a day"
+            )
+
+    def _remove_orphans(self, stream: str) -> None:
+        """Remove the files of a stream that are in no batch; leave all if too many batches wait to read them all."""
+        found = {path.name for path in (self.folder / _STAGED).glob(f"{stream}-*{_SUFFIX}")}
+        paths = self._paths()
+        for path in reversed(paths[-_MANIFESTS_READ:]):
+            if not found:
+                return
+            found -= _names_in(path)
+        if len(paths) <= _MANIFESTS_READ:
+            for name in found:  # A task that failed removes its own file.
+                (self.folder / _STAGED / name).unlink(missing_ok=True)
+
+    def _paths(self) -> list[Path]:
+        """Return the paths of all manifests, in order."""
+        return sorted((self.folder / _BATCHES).glob("*.json"))
 
     def _path(self, first: int) -> Path:
         return self.folder / _BATCHES / f"{first:020d}.json"
+
+
+def _first_of(manifest: Path) -> int:
+    """Return the number of the first row of a batch, which is the name of its manifest."""
+    return int(manifest.stem)
+
+
+def _read_manifest(path: Path) -> Manifest | None:
+    """Return a batch, or None if it was published in between."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError:
+        raise DamagedData(f"expected a batch of an outbox in {path}, got something else: restore it") from None
+
+
+def _names_in(path: Path) -> set[str]:
+    manifest = _read_manifest(path)
+    return set() if manifest is None else {each.name for each in manifest.files}
 
 
 def _write(path: Path, publications: Iterable[Publication]) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from octopia.client import Client
-from octopia.content import Publication
+from octopia.content import Disjunction, Publication
 from octopia.records.dispatching import Advertiser
 from octopia.records.history import Records
 from octopia.records.rows import RowKind, to_rows
@@ -25,12 +25,16 @@ _TURN = 500
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replaying:
-    """The settings of a replay; a speed of 10 publishes in a tenth of the time."""
+    """The settings of a replay; a speed of 10 publishes in a tenth of the time.
+
+    ``offer`` is the advertisement; by default, the attributes of each row are advertised, with any value.
+    """
 
     folder: Path
     question: Question = Question()  # noqa: RUF009 (it is frozen)
     speed: float = 1.0
     count: int | None = None
+    offer: Disjunction | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -70,7 +74,7 @@ class _Player:
         on_progress: Callable[[Replayed], object],
     ):
         self._wanted = wanted
-        self._advertiser = Advertiser(client)
+        self._advertiser = Advertiser(client, wanted.offer)
         self._stop = stop
         self._state = state
         self._on_progress = on_progress

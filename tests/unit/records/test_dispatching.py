@@ -13,12 +13,14 @@ import pytest
 
 from fake_broker import Cut, FakeBroker, confirm
 from octopia.content import Publication
-from octopia.errors import DamagedData
-from octopia.protocol.messages import ClientReply, ClientRequest, Produced, ProduceRequest
+from octopia.errors import DamagedData, RequestRefused
+from octopia.protocol import MessageKind
+from octopia.protocol.messages import ClientReply, ClientRequest, Produced, ProduceRequest, PublishRequest, Refused
 from octopia.records import dispatching
-from octopia.records.dispatching import Dispatched, Dispatching, dispatch
+from octopia.records import outgoing as outgoing_module
+from octopia.records.dispatching import Dispatched, Dispatching, RefusedRow, dispatch
 from octopia.records.files import write_whole
-from octopia.records.outgoing import Outgoing
+from octopia.records.outgoing import Manifest, Outgoing
 
 ROWS = 20
 PAYLOAD = bytes(30_000)
@@ -146,5 +148,102 @@ def test_waiting_counts_the_rows_of_all_batches(tmp_path: Path) -> None:
             wanted = Dispatching(tmp_path, until_empty=True)
             await dispatch(broker.url, wanted, asyncio.Event(), lambda state: waiting.append(state.waiting))
             assert waiting == [2, 0]
+
+    asyncio.run(run())
+
+
+def test_an_idle_outbox_only_lists_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        polls, reads = 0, 0
+        is_idle, read_manifest, stop = asyncio.Event(), outgoing_module._read_manifest, asyncio.Event()
+
+        def look(outgoing: Outgoing, row: int) -> bool:
+            nonlocal polls
+            polls += 1
+            if polls == 5:
+                is_idle.set()
+            return has_batch_from(outgoing, row)
+
+        def read(path: Path) -> Manifest | None:
+            nonlocal reads
+            reads += polls > 0
+            return read_manifest(path)
+
+        has_batch_from = Outgoing.has_batch_from
+        monkeypatch.setattr(dispatching, "POLL_S", 0.001)
+        monkeypatch.setattr(Outgoing, "has_batch_from", look)
+        monkeypatch.setattr(outgoing_module, "_read_manifest", read)
+        async with FakeBroker() as broker:
+            broker.answer = produce
+            outgoing = Outgoing(tmp_path)
+            outgoing.commit("s", 0, [outgoing.stage("s", [Publication({"x": 0})])])
+            running = asyncio.create_task(dispatch(broker.url, Dispatching(tmp_path), stop))
+            await is_idle.wait()
+            assert reads == 0
+            outgoing.commit("s", 1, [outgoing.stage("s", [Publication({"x": 1})])])
+            await broker.until(lambda: broker.values() == [0, 1])
+            stop.set()
+            assert (await running).published == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("had", "waiting", "is_damaged"),
+    [
+        (ROWS, 1, False),
+        (ROWS + 1, 1, False),  # It was killed before it noted the last row.
+        (ROWS + 2, 1, True),
+        (ROWS + dispatching.CHUNK, dispatching.CHUNK + 1, False),
+        (ROWS + dispatching.CHUNK + 1, dispatching.CHUNK + 1, True),
+    ],
+)
+def test_a_broker_that_has_received_more_than_the_outbox_had_is_told(
+    tmp_path: Path, had: int, waiting: int, is_damaged: bool
+) -> None:
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = produce
+            await dispatched(broker, tmp_path)
+            outgoing = Outgoing(tmp_path)
+            outgoing.commit("s", 1, [outgoing.stage("s", [Publication({"x": ROWS})] * waiting)])
+            # The same session goes on, as after a crash of the command.
+            noted = tmp_path / "publishing" / "published.json"
+            published = msgspec.json.decode(noted.read_bytes())
+            broker.answer = lambda each: (
+                [Produced(each.producer, had)] if isinstance(each, ProduceRequest) else confirm(each)
+            )
+            noted.write_bytes(msgspec.json.encode({**published, "broker": "", "incarnation": 0}))
+            work = dispatch(broker.url, Dispatching(tmp_path, until_empty=True), asyncio.Event())
+            if is_damaged:
+                with pytest.raises(DamagedData, match=rf"expected a broker that has .* rows of .*, got {had:,}: the"):
+                    await work
+            else:
+                assert (await work).rows == ROWS + waiting - had
+
+    asyncio.run(run())
+
+
+def test_refused_rows_that_the_advertisement_does_not_explain_are_kept_with_those_after_them(tmp_path: Path) -> None:
+    def refuse(request: ClientRequest) -> Sequence[ClientReply]:
+        if isinstance(request, PublishRequest) and request.publication.attributes["x"] in (3, 17):
+            return [Refused(MessageKind.PUBLICATION, request.sequence, "it is too cold")]
+        return produce(request)
+
+    async def run() -> None:
+        async with FakeBroker() as broker:
+            broker.answer = refuse
+            states: list[Dispatched] = []
+            outgoing, wanted = Outgoing(tmp_path), Dispatching(tmp_path, until_empty=True)
+            outgoing.commit("s", 0, [outgoing.stage("s", [Publication({"x": x}, b"p") for x in range(ROWS)])])
+            with pytest.raises(
+                RequestRefused, match="got 2 refused: the broker refused a publication: it is too cold;"
+            ):
+                await dispatch(broker.url, wanted, asyncio.Event(), states.append)
+            assert (states[-1].rows, states[-1].published, states[-1].refused) == (ROWS - 2, ROWS, 2)
+            lines = (tmp_path / "refused.jsonl").read_bytes().splitlines()
+            kept = [msgspec.json.decode(each, type=RefusedRow) for each in lines]
+            assert [(each.row, each.attributes["x"]) for each in kept] == [(row, row) for row in range(3, ROWS)]
+            assert {(each.certain, each.payload) for each in kept} == {(False, b"p")}
 
     asyncio.run(run())

@@ -10,7 +10,8 @@ import pytest
 
 from octopia.content import Publication
 from octopia.errors import DamagedData, UsageError
-from octopia.records.outgoing import Outgoing, StagedFile
+from octopia.records import outgoing as outgoing_module
+from octopia.records.outgoing import Manifest, Outgoing, StagedFile
 
 
 def stage(outgoing: Outgoing, stream: str, *numbers: int) -> StagedFile:
@@ -54,6 +55,60 @@ def test_a_failed_attempt_and_a_repeated_batch_add_nothing(tmp_path: Path):
         outgoing.commit("s", 0, [stage(outgoing, "s", 0)])
     outgoing.abandon("s")
     assert len(staged(outgoing)) == 4
+
+
+def test_a_batch_whose_files_are_not_here_is_not_committed(tmp_path: Path):
+    here, elsewhere = Outgoing(tmp_path / "here"), Outgoing(tmp_path / "elsewhere")
+    files = [stage(here, "s", 0), stage(elsewhere, "s", 1)]
+    with pytest.raises(UsageError, match=r"expected 2 staged files in .*, got 1, without s-.*: all workers must"):
+        here.commit("s", 0, files)
+    assert here.manifests() == []
+    # Two queries with one name: the batch of one removes the files that the other has staged.
+    first, second = stage(here, "s", 2), stage(here, "s", 3)
+    assert here.commit("s", 0, [first])
+    with pytest.raises(UsageError, match=r"got 0, without s-.*: .* each query needs its own name"):
+        here.commit("s", 1, [second])
+    assert here.commit("s", 1, [StagedFile("s-empty.arrow", 0)])
+    assert numbers_in(here) == [2]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of manifests, as often as they are read from now on."""
+    names: list[str] = []
+
+    def read(path: Path) -> Manifest | None:
+        names.append(path.name)
+        return read_manifest(path)
+
+    read_manifest = outgoing_module._read_manifest
+    monkeypatch.setattr(outgoing_module, "_read_manifest", read)
+    return names
+
+
+def test_a_commit_reads_few_manifests_and_a_poll_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outgoing_module, "_MANIFESTS_READ", 5)
+    outgoing = Outgoing(tmp_path)
+    for batch in range(20):
+        outgoing.commit("s", batch, [stage(outgoing, "s", batch)])
+    names = counted(monkeypatch)
+    # A job has a name of its own, so no other batch can have its files.
+    assert outgoing.commit("job.1", None, [stage(outgoing, "job.1", 20)])
+    assert names == [f"{19:020d}.json", f"{20:020d}.json"]
+    names.clear()
+    orphan = stage(outgoing, "s", 9)
+    assert outgoing.commit("s", 20, [stage(outgoing, "s", 21)])
+    assert len(names) == 1 + 5
+    assert orphan.name in staged(outgoing)  # Too many batches wait to be sure.
+    names.clear()
+    assert not outgoing.has_batch_from(22)
+    assert outgoing.has_batch_from(21)
+    assert names == []
+    assert [each.first for each in outgoing.manifests(19)] == [19, 20, 21]
+    assert len(names) == 3
+    outgoing.forget(20)
+    assert outgoing.commit("s", 21, [stage(outgoing, "s", 22)])
+    assert orphan.name not in staged(outgoing)
+    assert numbers_in(outgoing, 20) == [20, 21, 22]
 
 
 def test_an_attempt_that_fails_while_it_stages_leaves_no_file(tmp_path: Path):
