@@ -203,7 +203,7 @@ class Engine:
             self.on_ended(Unavailable(sentence))
             return
         self.requests.confirms = opening.confirms
-        self.holding.began_anew()
+        self.holding.began_again()
         self.requests.issue_again()
         if not is_first:
             _log.warning("the host broker does not know this client: client=%s broker=%s", self.name, opening.sender)

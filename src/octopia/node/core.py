@@ -453,7 +453,7 @@ class Node:
         else:
             # A paced link tells the end of each copy, the others have acknowledgements. A copy that was taken under
             # one and would end under the other would look as if it were still on its way.
-            self.broker.measure_anew(link.peer)
+            self.broker.reset_measurement(link.peer)
         if not is_paced:
             self._dirty[peer] = None
 

@@ -23,7 +23,7 @@ def lock_folder(folder: Path, kind: str) -> BinaryIO:
     except OSError:
         lock.close()
         raise UsageError(
-            f"expected {kind} that no other process writes, got {folder}: stop the other process first"
+            f"expected {kind} that no other process writes to, got {folder}: stop the other process first"
         ) from None
     return lock
 

@@ -89,7 +89,7 @@ async def record(
 
 async def _news(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
     """Wait for new events and return them; return none if ``stop`` is set first, or at the end."""
-    news, stopping = asyncio.ensure_future(subscription.next_news()), asyncio.ensure_future(stop.wait())
+    news, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait([news, stopping], return_when=asyncio.FIRST_COMPLETED)
         return merge(*news.result()) if news.done() else []

@@ -131,7 +131,7 @@ def test_damage_and_wrong_use_are_told(tmp_path: Path):
         Archive(tmp_path / "one", "n > 7")
     with (
         Archive(tmp_path / "one", INTEREST),
-        pytest.raises(UsageError, match="expected an archive that no other process writes"),
+        pytest.raises(UsageError, match="expected an archive that no other process writes to"),
     ):
         Archive(tmp_path / "one", INTEREST)
     shutil.rmtree(spool_of(tmp_path / "one"))

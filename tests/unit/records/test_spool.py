@@ -167,7 +167,7 @@ def test_a_point_without_rows_is_remembered(tmp_path: Path):
 
 
 def test_only_one_process_writes_and_only_one_filter(tmp_path: Path):
-    with open_spool(tmp_path, INTEREST), pytest.raises(UsageError, match="that no other process writes"):
+    with open_spool(tmp_path, INTEREST), pytest.raises(UsageError, match="that no other process writes to"):
         open_spool(tmp_path, INTEREST).__enter__()
     with pytest.raises(UsageError, match=r"expected the filter of the spool in .*, which is n >= 0, got n > 7"):
         open_spool(tmp_path, "n > 7").__enter__()
