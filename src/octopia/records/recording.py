@@ -7,6 +7,7 @@ the disk, the more of them become durable at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -75,27 +76,38 @@ async def record(
                 spool.sync()
             state = Recorded(end_offset=spool.end_offset, cut_bytes=spool.cut_bytes)
             on_progress(state)
-            while events := await _news(subscription, stop):
+            while events := await _events(subscription, stop):
                 await _keep(subscription, spool, events)
                 state.rows += len(events)
                 state.end_offset, state.gaps, state.lost = spool.end_offset, subscription.gaps, subscription.lost
                 on_progress(state)
                 if wanted.sync_ms:
-                    await asyncio.sleep(wanted.sync_ms / 1000.0)
+                    await _pause(stop, wanted.sync_ms / 1000.0)
             return state
         finally:
             await client.close(keep=True)
 
 
-async def _news(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
-    """Wait for new events and return them; return none if ``stop`` is set first, or at the end."""
-    news, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
+async def _events(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
+    """Wait for new events and return them; return none at the end, or if ``stop`` is set.
+
+    Events that arrive together with ``stop`` are dropped: the broker keeps them, since they are not acknowledged.
+    """
+    events, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([news, stopping], return_when=asyncio.FIRST_COMPLETED)
-        return merge(*news.result()) if news.done() else []
+        await asyncio.wait([events, stopping], return_when=asyncio.FIRST_COMPLETED)
+        arrived = merge(*events.result()) if events.done() else []
+        return [] if stop.is_set() else arrived
     finally:
-        news.cancel()
+        events.cancel()
         stopping.cancel()
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    """Wait for some time, or until ``stop`` is set."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
 
 
 async def _keep(subscription: Subscription, spool: Spool, events: Sequence[Event]) -> None:
