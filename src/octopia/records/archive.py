@@ -38,8 +38,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from octopia.errors import DamagedData, InvalidData, UsageError
+from octopia.records.consumers import Consumers
 from octopia.records.contents import describe
-from octopia.records.files import lock_folder, sync_folder, write_whole
+from octopia.records.files import lock_folder, make_folder, sync_folder, write_whole
 from octopia.records.rows import NUMBERED, with_offsets
 from octopia.records.spool import SpoolReader
 
@@ -110,10 +111,11 @@ class Archive:
         try:
             self._check_description(interest)
             for name in (_DATA, _COMMITS):
-                (folder / name).mkdir(exist_ok=True)
+                make_folder(folder / name)
             commits = read_commits(folder)
             self.end = commits[-1].end if commits else 0
             """The offset of the first row that is in no file yet."""
+            self._check_commits()
             self.removed = self._remove_orphans(commits)
             """The number of files that a crash had left without a commit."""
         except BaseException:
@@ -163,6 +165,15 @@ class Archive:
                 "choose another folder"
             )
 
+    def _check_commits(self) -> None:
+        """Raise DamagedData if commits are missing: their files would count as unfinished, and be removed."""
+        rolled = Consumers(spool_of(self._folder)).committed(CONSUMER) or 0
+        if rolled > self.end:
+            raise DamagedData(
+                f"expected commits of the {rolled:,} rows that were removed from {spool_of(self._folder)}, got commits "
+                f"of {self.end:,} rows in {self._folder / _COMMITS}: restore that folder, or begin another archive"
+            )
+
     def _remove_orphans(self, commits: Sequence[Commit]) -> int:
         named = {each.path for commit in commits for each in commit.files}
         found = [each for each in (self._folder / _DATA).glob("*/*") if each.is_file()]
@@ -173,9 +184,7 @@ class Archive:
 
     def _write(self, day: datetime.date, rows: pa.Table) -> DataFile:
         folder = self._folder / _DATA / f"day={day.isoformat()}"
-        if not folder.exists():
-            folder.mkdir()
-            sync_folder(folder.parent)
+        make_folder(folder)
         path = folder / f"{self.end:020d}.parquet"
         with path.open("wb") as file:
             pq.write_table(rows, file, compression="zstd")

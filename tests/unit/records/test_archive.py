@@ -148,6 +148,17 @@ def test_damage_and_wrong_use_are_told(tmp_path: Path):
         Records(tmp_path)
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_files_whose_commits_are_missing_are_not_removed(tmp_path: Path, kept: int):
+    add_to_archive(tmp_path, numbered(received(0)))
+    add_to_archive(tmp_path, numbered(received(1)))
+    for commit in sorted((tmp_path / "commits").iterdir())[kept:]:
+        commit.unlink()
+    with pytest.raises(DamagedData, match=rf"expected commits of the 2 rows .*, got commits of {kept} rows in"):
+        Archive(tmp_path, INTEREST)
+    assert len(list(tmp_path.glob("data/*/*"))) == 2
+
+
 def test_a_roll_that_is_cancelled_still_counts(tmp_path: Path):
     class SlowWriter:
         """A writer of an archive whose roll a test lets end."""
