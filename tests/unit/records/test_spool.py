@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -335,6 +336,21 @@ def test_a_segment_that_was_just_begun_does_not_cost_the_resume_point(tmp_path: 
         assert spool.trim() == 0
     with open_spool(tmp_path, INTEREST) as spool:
         assert (spool.end_offset, spool.resume_point) == (2, "p1")
+
+
+def test_readers_may_commit_under_one_name_at_the_same_time(tmp_path: Path):
+    fill(tmp_path, 1)
+
+    def commit(reader: int) -> None:
+        consumers = SpoolReader(tmp_path).consumers
+        for offset in range(reader, 200, 8):
+            consumers.commit("one", offset)
+            assert (consumers.committed("one") or 0) >= offset, "it never moves back"
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(commit, range(8)))
+    assert SpoolReader(tmp_path).consumers.committed("one") == 199
+    assert SpoolReader(tmp_path).consumers.names() == ["one"]
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 101])
