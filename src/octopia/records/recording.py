@@ -12,6 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, ParamSpec
 
 from octopia.client import Subscription, connect
 from octopia.content import format_filter, parse_filter
@@ -21,7 +22,10 @@ from octopia.records.spool import SEGMENT_BYTES, Retention, Spool, open_spool
 
 KEEP_S = 3600.0
 """The time for which brokers keep the session of a spool that is disconnected."""
+TIDY_S = 60.0
+"""The time after which rows that are no longer needed are removed."""
 _ROWS_AT_ONCE = 10_000
+P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Recording:
     sync_ms: float = 0.0
     retention: Retention = Retention()  # noqa: RUF009 (it is frozen)
     segment_bytes: int = SEGMENT_BYTES
+    tidy_s: float = TIDY_S
 
 
 @dataclasses.dataclass(slots=True)
@@ -58,10 +63,12 @@ async def record(
     stop: asyncio.Event,
     on_progress: Callable[[Recorded], object] = lambda _: None,
     timeout: float = 5.0,
+    clock: Callable[[], float] = time.time,
 ) -> Recorded:
     """Record until ``stop`` is set; raise Unavailable if no broker answers within ``timeout`` seconds.
 
-    The broker keeps the session, so that the next call continues where this one ends.
+    The broker keeps the session, so that the next call continues where this one ends. ``clock`` returns the time in
+    seconds, by which old rows are removed.
     """
     interest = format_filter(parse_filter(wanted.interest))
     with open_spool(wanted.folder, interest, wanted.retention, wanted.segment_bytes) as spool:
@@ -76,7 +83,8 @@ async def record(
                 spool.sync()
             state = Recorded(end_offset=spool.end_offset, cut_bytes=spool.cut_bytes)
             on_progress(state)
-            while events := await _events(subscription, stop):
+            tidying = _Tidying(spool, wanted.tidy_s, clock)
+            while events := await _events(subscription, stop, tidying):
                 await _keep(subscription, spool, events)
                 state.rows += len(events)
                 state.end_offset, state.gaps, state.lost = spool.end_offset, subscription.gaps, subscription.lost
@@ -88,18 +96,38 @@ async def record(
             await client.close(keep=True)
 
 
-async def _events(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
+class _Tidying:
+    """Tidies a spool now and then."""
+
+    def __init__(self, spool: Spool, every_s: float, clock: Callable[[], float]):
+        self.every_s = every_s
+        self._spool = spool
+        self._clock = clock
+        self._last_s = clock()
+
+    async def when_due(self) -> None:
+        """Tidy if the last time is long ago."""
+        now_s = self._clock()
+        if now_s - self._last_s >= self.every_s:
+            self._last_s = now_s
+            await _in_thread(self._spool.tidy, now_s)
+
+
+async def _events(subscription: Subscription, stop: asyncio.Event, tidying: _Tidying) -> list[Event]:
     """Wait for new events and return them; return none at the end, or if ``stop`` is set.
 
     Events that arrive together with ``stop`` are dropped: the broker keeps them, since they are not acknowledged.
     """
-    events, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
+    arriving, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([events, stopping], return_when=asyncio.FIRST_COMPLETED)
-        arrived = merge(*events.result()) if events.done() else []
-        return [] if stop.is_set() else arrived
+        while not (arriving.done() or stop.is_set()):
+            ends: list[asyncio.Future[Any]] = [arriving, stopping]
+            await asyncio.wait(ends, timeout=tidying.every_s, return_when=asyncio.FIRST_COMPLETED)
+            await tidying.when_due()
+        events = merge(*arriving.result()) if arriving.done() else []
+        return [] if stop.is_set() else events
     finally:
-        events.cancel()
+        arriving.cancel()
         stopping.cancel()
 
 
@@ -114,13 +142,18 @@ async def _keep(subscription: Subscription, spool: Spool, events: Sequence[Event
     """Write events, wait until they are durable, and acknowledge them."""
     parts = [events[at : at + _ROWS_AT_ONCE] for at in range(0, len(events), _ROWS_AT_ONCE)]
     points = [subscription.resume_point(part[-1][0]) for part in parts]
-    writing = asyncio.ensure_future(asyncio.to_thread(_write, spool, parts, points))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await asyncio.wait([writing])  # The thread still uses the spool.
-        raise
+    await _in_thread(_write, spool, parts, points)
     subscription.acknowledge(events[-1][0])
+
+
+async def _in_thread(function: Callable[P, object], *arguments: P.args, **options: P.kwargs) -> None:
+    """Call a function in another thread; a cancelled call waits for its end, since the thread uses the spool."""
+    calling = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **options))
+    try:
+        await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
 
 
 def _write(spool: Spool, parts: Sequence[Sequence[Event]], points: Sequence[str]) -> None:

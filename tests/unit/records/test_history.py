@@ -85,7 +85,7 @@ def test_rows_that_are_rolled_during_a_read_come_once(tmp_path: Path, read_befor
     add_to_archive(tmp_path, numbered(*map(received, range(4))))
     spool = spool_of(tmp_path)
     add_to_spool(spool, numbered(*map(received, range(4, 10))), block=1, segment_bytes=1)
-    in_files, in_spool = Records(tmp_path).slices(Question())
+    _, in_spool = Records(tmp_path).slices(Question())
     batches = read_slice(in_spool)
     found = [next(batches) for _ in range(read_before)]
     with Archive(tmp_path, INTEREST) as writer:
