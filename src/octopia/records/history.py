@@ -30,8 +30,8 @@ _SPOOL = "spool.json"
 class SpoolSlice:
     """Rows in a spool, from one offset to before another.
 
-    If it is the spool of an archive, ``archive`` is the folder of the archive: rows that are rolled and removed from the
-    spool before they are read are in its commits.
+    If it is the spool of an archive, ``archive`` is the folder of the archive: rows that are rolled and removed from
+    the spool before they are read are in its commits.
     """
 
     folder: str

@@ -21,7 +21,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         real(descriptor)
         found.add(path)
 
