@@ -13,8 +13,8 @@ import pytest
 import octopia
 from fake_broker import FakeBroker
 from octopia.client.durable import ResumePoint
-from octopia.errors import UsageError
-from octopia.protocol import Cause
+from octopia.errors import ClosedByPeer, UsageError
+from octopia.protocol import Cause, CloseCode, Closing
 from octopia.protocol.messages import Gap, Lost, SubscribeRequest, UnsubscribeRequest
 
 Test = Callable[..., Awaitable[None]]
@@ -335,6 +335,59 @@ async def test_two_subscriptions_with_one_filter_are_both_resumed(broker: FakeBr
         broker.deliver([1], (1, 2))
         assert [await take(each, 1) for each in (first, second)] == [[1], [1]]
     assert len(broker.of(SubscribeRequest)) == 2
+
+
+async def point_at(broker: FakeBroker) -> str:
+    """Return the resume point of a client that is gone, for which its broker keeps a publication."""
+    client = await octopia.connect(broker.url)
+    point = (await manual(client)).resume_point()
+    broker.deliver([7])
+    await crash(client)
+    return point
+
+
+@with_broker
+async def test_the_broker_of_the_session_is_found_behind_any_of_several_addresses(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    async with FakeBroker("a.0") as other, FakeBroker("a.1") as silent:
+        silent.greets = False
+        unused = f"octopia://127.0.0.1:{broker.port}/a.2"
+        urls = [other.url, silent.url, unused, broker.url]
+        async with octopia.connect(urls, resume=point, timeout=8.0) as again:
+            assert again.broker == broker.name
+            resumed = await manual(again)
+            assert await take(resumed, 1) == [7]
+            assert resumed.gaps == 0
+            broker.cut()
+            broker.deliver([8])
+            assert await take(resumed, 1) == [8]
+        assert other.sessions == {}
+
+
+@with_broker
+async def test_without_the_broker_of_the_session_another_one_serves_it_with_a_gap(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    async with FakeBroker("a.0") as first, FakeBroker("a.1") as second:
+        async with octopia.connect([first.url, second.url], resume=point, timeout=8.0) as again:
+            resumed = await manual(again)
+            assert again.broker == first.name
+            await first.until(lambda: len(first.of(SubscribeRequest)) == 1)
+            first.deliver([9])
+            assert await take(resumed, 1) == [9]
+            assert [notice.cause for _, notice in resumed.take_notices()] == [Cause.NEW_SESSION]
+        broker.stop()
+        async with octopia.connect([broker.url, second.url], resume=point, timeout=2.0) as again:
+            assert again.broker == second.name
+        await broker.start()
+
+
+@with_broker
+async def test_a_refusal_by_the_broker_of_the_session_is_final(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    broker.refusal = Closing(CloseCode.NAME_TAKEN, "this name is in use")
+    async with FakeBroker("a.0") as other:
+        with pytest.raises(ClosedByPeer, match="this name is in use"):
+            await octopia.connect([other.url, broker.url], resume=point)
 
 
 @with_broker
