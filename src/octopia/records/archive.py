@@ -55,6 +55,10 @@ _DAY_MS = 86_400_000.0
 _LAST_DAY = 2_932_896
 """The last day that ``datetime.date`` can represent, in days since 1970."""
 _ROWS_AT_ONCE = 1_000_000
+_BYTES_AT_ONCE = 128 * 1024 * 1024
+"""The size of the rows at which a commit ends: they are in memory together."""
+_ROWS_PER_GROUP = 50_000
+"""The number of rows of a file that readers have in memory together."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -141,13 +145,13 @@ class Archive:
         rows = files = 0
         while self.end < (end := min(reader.end_offset, self.end + _ROWS_AT_ONCE)):
             table = pa.Table.from_batches(_numbered(reader, self.end, end), schema=NUMBERED)
-            if table.num_rows != end - self.end:
+            if not table.num_rows:
                 raise DamagedData(
-                    f"expected the rows {self.end:,} to {end - 1:,} in {spool_of(self._folder)}, got "
-                    f"{table.num_rows:,} of them: its segments were removed"
+                    f"expected the rows {self.end:,} to {end - 1:,} in {spool_of(self._folder)}, got none from "
+                    f"{self.end:,} on: its segments were removed"
                 )
             written = [self._write(day, part) for day, part in _by_day(table)]
-            self._commit(Commit(self.end, end, tuple(written)))
+            self._commit(Commit(self.end, self.end + table.num_rows, tuple(written)))
             rows, files = rows + table.num_rows, files + len(written)
             # Only now may the spool remove them. If a crash prevents this, the next roll does it.
             reader.consumers.commit(CONSUMER, self.end)
@@ -187,7 +191,7 @@ class Archive:
         make_folder(folder)
         path = folder / f"{self.end:020d}.parquet"
         with path.open("wb") as file:
-            pq.write_table(rows, file, compression="zstd")
+            pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
             file.flush()
             os.fsync(file.fileno())
         sync_folder(folder)
@@ -205,8 +209,14 @@ class Archive:
 
 
 def _numbered(reader: SpoolReader, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows up to the first one that is missing, or until they are large enough for a commit."""
+    expected, size = start, 0
     for offset, batch in reader.read(start, end):
+        if offset != expected or size >= _BYTES_AT_ONCE:
+            return
         yield with_offsets(offset, batch)
+        expected += batch.num_rows
+        size += batch.nbytes
 
 
 def _times_of(rows: pa.Table) -> pa.ChunkedArray:

@@ -143,18 +143,24 @@ def _committed(part: SpoolSlice, start: int) -> Iterator[pa.RecordBatch]:
 
 
 def _read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the files of one commit, in order."""
-    tables = [_read_file(path) for path in paths]
-    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables).sort_by(OFFSET)
+    """Yield the rows of the files of one commit, in order; those of several days are in memory together."""
+    if len(paths) == 1:
+        yield from _read_file(paths[0])
+        return
+    batches = [batch for path in paths for batch in _read_file(path)]
+    table = pa.Table.from_batches(batches, schema=NUMBERED).sort_by(OFFSET)
     yield from table.to_batches(max_chunksize=SLICE_ROWS)
 
 
-def _read_file(path: Path) -> pa.Table:
+def _read_file(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, one row group at a time."""
     try:
         # In this thread, and not with read_table: for a path, that makes a column of the folder's name; for an open
         # file, it starts threads that can outlive the interpreter, and the process aborts at its end.
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            return file.read(use_threads=False).select(NUMBERED.names).cast(NUMBERED)
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group, use_threads=False).select(NUMBERED.names).cast(NUMBERED)
+                yield from rows.to_batches(max_chunksize=SLICE_ROWS)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise DamagedData(f"expected rows in {path}, got: {error}: restore it") from None
 

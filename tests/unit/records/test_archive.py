@@ -148,6 +148,23 @@ def test_damage_and_wrong_use_are_told(tmp_path: Path):
         Records(tmp_path)
 
 
+def test_a_roll_of_large_rows_is_cut_into_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "_BYTES_AT_ONCE", 10_000)
+    with Archive(tmp_path, INTEREST) as writer:
+        large = [received(n, payload=bytes(3_000)) for n in range(20)]
+        add_to_spool(spool_of(tmp_path), numbered(*large), block=2)
+        assert writer.roll() == Rolled(20, 5, 20)
+    assert [each.end for each in read_commits(tmp_path)] == [4, 8, 12, 16, 20]
+    assert numbers_of(found_in(tmp_path)) == list(range(20))
+
+
+def test_a_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "_ROWS_PER_GROUP", 3)
+    add_to_archive(tmp_path, numbered(*map(received, range(8))))
+    batches = list(Records(tmp_path).batches(Question()))
+    assert [batch.column("number").to_pylist() for batch in batches] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_files_whose_commits_are_missing_are_not_removed(tmp_path: Path, kept: int):
     add_to_archive(tmp_path, numbered(received(0)))
