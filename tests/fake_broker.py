@@ -177,6 +177,9 @@ class FakeBroker:
         if self.refusal is not None:
             connection.close(self.refusal.code, self.refusal.reason, retry_ms=self.refusal.retry_ms)
             return
+        if opening.broker not in ("", self.name):
+            connection.close(CloseCode.WRONG_BROKER, f"this is {self.name}, not {opening.broker}")
+            return
         if not self.greets:
             return
         connection.send([Opening(Role.BROKER, self.name, "abc", confirms=self.confirms)])

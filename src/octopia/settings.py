@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+KEEP_MAX_S = 86_400.0
+"""The longest time for which brokers keep the session of a client that is disconnected."""
+
 
 class Algorithm(enum.StrEnum):
     """The routing algorithm, which also determines the broker class."""

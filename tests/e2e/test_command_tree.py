@@ -22,8 +22,8 @@ from support import EXAMPLES
 
 ROOT = typer.main.get_command(app)
 TOP = ["up", "broker", "status", "report", "top", "ping", "link", "context", "topology", "config", "cert", "token",
-       "pub", "sub", "explain", "trace", "filter", "spool", "archive", "outbox", "history", "replay", "sim",
-       "calibrate", "data", "bench", "demo", "paper", "scale"]  # fmt: skip
+       "pub", "sub", "explain", "trace", "filter", "spool", "consumers", "archive", "outbox", "history", "replay",
+       "sim", "calibrate", "data", "bench", "demo", "paper", "scale"]  # fmt: skip
 OLD_NAMES = ["simulate", "compare", "workload", "truth", "play", "sweep", "metrics", "audit", "pipeline"]
 SAME_NAME = {
     # The path that a command writes to: a folder, or the one file that it makes.

@@ -40,7 +40,7 @@ RUN_HERE = {
     "docs/live-map.md": r"octopia (up|broker|token) |curl ",
     "docs/network.md": r"octopia ",
     "docs/overlay-files.md": r"octopia ",
-    "docs/records.md": r"octopia (spool|archive|history|replay) ",
+    "docs/records.md": r"octopia (spool|consumers|archive|history|replay) ",
     "docs/security.md": r"octopia |export ",
 }
 """The commands that the tests below run, as they stand on the page."""
@@ -299,6 +299,8 @@ def test_live_and_historic_data(session: Session) -> None:
         wait_for_row(session, spool, archive)
         for each in recording:
             session.end(each)
+        SpoolReader(session.folder / shlex.split(spool)[-1]).consumers.commit("report", 0)
+        assert "no consumers" in session.run(chosen("docs/records.md", "consumers")[0])
         years = (r"2026-11-18(T09:30)?", "2020-01-01"), (r"2026-11-19", "2200-01-01")
         for shown, meant in years:
             history, replay = re.sub(shown, meant, history), re.sub(shown, meant, replay)

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from recorders import Feed, kill, nobody_is_left_behind, start_command, until
+from recorders import PATIENCE_S, Feed, kill, nobody_is_left_behind, start_command, until
 
 import octopia
 from octopia.records.archive import read_commits, spool_of
@@ -47,6 +47,26 @@ async def killed_under_load(folder: Path, kills: int, seed: int) -> None:
     assert (told["end_offset"], told["in_files"], told["gaps"], told["lost"]) == (published, published, 0, 0)
     assert numbers_of(found_in(folder)) == list(range(published))
     assert read_commits(folder)[-1].end == published
+
+
+def test_an_archive_under_load_ends_on_a_signal_with_all_its_rows_in_files(tmp_path: Path) -> None:
+    async def run() -> None:
+        folder = tmp_path / "archive"
+        async with octopia.Overlay.local("path:1", 1) as overlay, overlay.connect("a.0") as publisher:
+            await publisher.advertise("n >= 0", ordered=True)
+            process = await start(overlay.url("a.0"), folder)
+            reader = SpoolReader(spool_of(folder))
+            feed = Feed(publisher, lambda: reader.end_offset, random.Random(3))
+            async with feed.running(beat_s=0.0):
+                await until(lambda: reader.end_offset >= 500)
+                process.terminate()
+                async with asyncio.timeout(PATIENCE_S):
+                    out, _ = await process.communicate()
+        told = json.loads(out)
+        assert (process.returncode, told["in_files"]) == (0, told["end_offset"])
+        assert numbers_of(found_in(folder)) == list(range(told["end_offset"]))
+
+    asyncio.run(run())
 
 
 def test_an_archive_that_is_killed_under_load_has_every_publication_once(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import octopia
@@ -15,14 +16,16 @@ from octopia.records.selection import Question
 from records_samples import MORNING_MS, add_to_archive, add_to_spool, numbered, received
 
 
-async def played(folder: Path, wanted: Replaying, count: int) -> tuple[list[octopia.Received], Replayed]:
+async def played(
+    folder: Path, wanted: Replaying, count: int, on_progress: Callable[[Replayed], object] = lambda _: None
+) -> tuple[list[octopia.Received], Replayed]:
     async with (
         octopia.Overlay.local("path:2", 1) as overlay,
         overlay.connect("a.0") as subscriber,
         overlay.connect("b.0") as publisher,
     ):
         subscription = await subscriber.subscribe("n >= 0", buffer=10**6)
-        state = await replay(publisher, wanted, asyncio.Event())
+        state = await replay(publisher, wanted, asyncio.Event(), on_progress)
         return [await subscription.next(timeout=30) for _ in range(count)], state
 
 
@@ -30,7 +33,10 @@ def test_everything_comes_again_in_its_order(tmp_path: Path):
     rows = [received(n, {"n": n, "even" if n % 2 else "odd": "x"}, payload=bytes([n % 256])) for n in range(3000)]
     add_to_archive(tmp_path, [*numbered(*rows[:2500]), (10**6, Gap(Cause.NEW_SESSION, 0))])
     add_to_archive(tmp_path, numbered(*rows[2500:]), is_rolled=False)
-    found, state = asyncio.run(played(tmp_path, Replaying(tmp_path, speed=AS_FAST_AS_POSSIBLE), 3000))
+    seen: list[int] = []
+    wanted = Replaying(tmp_path, speed=AS_FAST_AS_POSSIBLE)
+    found, state = asyncio.run(played(tmp_path, wanted, 3000, lambda progress: seen.append(progress.rows)))
+    assert seen == [1000, 2000, 2500, 3000], "progress is shown after each chunk, not after each file"
     assert [each.publication for each in found] == [each.publication for each in rows]
     assert (state.rows, state.notices, state.late_ms_max) == (3000, 1, 0.0)
 

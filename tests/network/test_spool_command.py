@@ -69,6 +69,28 @@ def test_a_spool_that_is_killed_very_often(tmp_path: Path) -> None:
     asyncio.run(killed_under_load(tmp_path / "spool", kills=50, seed=2))
 
 
+def test_a_spool_under_load_ends_on_a_signal_and_the_next_one_has_the_rest(tmp_path: Path) -> None:
+    async def run() -> None:
+        folder = tmp_path / "spool"
+        async with octopia.Overlay.local("path:1", 1) as overlay, overlay.connect("a.0") as publisher:
+            await publisher.advertise("n >= 0", ordered=True)
+            spool = await start(overlay.url("a.0"), folder)
+            feed = Feed(publisher, lambda: SpoolReader(folder).end_offset, random.Random(3))
+            async with feed.running(beat_s=0.0):
+                await until_recorded(folder, 500)
+                spool.terminate()
+                async with asyncio.timeout(PATIENCE_S):
+                    out, _ = await spool.communicate()
+            assert (spool.returncode, json.loads(out)["end_offset"]) == (0, SpoolReader(folder).end_offset)
+            again = await start(overlay.url("a.0"), folder)
+            await until_recorded(folder, feed.published)
+            again.terminate()
+            await again.communicate()
+        assert numbers_in(folder) == list(range(feed.published))
+
+    asyncio.run(run())
+
+
 _LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

@@ -28,12 +28,16 @@ S = TypeVar("S", bound=CommonState)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verbs(Generic[S]):
-    """The functions with which one kind of broker advertises, subscribes and withdraws for a client."""
+    """The functions with which one kind of broker advertises, subscribes and withdraws for a client.
+
+    ``confirm_again`` answers a request that repeats a subscription, and returns False if its filter is another one.
+    """
 
     advertise: Callable[[S, ClientId, AdvertiseRequest], AdvertisementId]
     unadvertise: Callable[[S, ClientId, AdvertisementId], None]
     subscribe: Callable[[S, ClientId, SubscribeRequest], SubscriptionId]
     unsubscribe: Callable[[S, ClientId, SubscriptionId], None]
+    confirm_again: Callable[[S, ClientId, SubscriptionId, SubscribeRequest], bool]
 
 
 ControlRequest = AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest
@@ -123,8 +127,10 @@ def _on_unadvertise(state: S, verbs: Verbs[S], client_id: ClientId, request: Una
 
 def _on_subscribe(state: S, verbs: Verbs[S], client_id: ClientId, request: SubscribeRequest) -> None:
     client, kind, handle = state.clients[client_id], MessageKind.SUBSCRIPTION, request.handle
-    if handle in client.subscriptions:
-        refuse(state, client_id, kind, handle, "this client already uses the handle for another subscription")
+    known = client.subscriptions.get(handle)
+    if known is not None:
+        if not verbs.confirm_again(state, client_id, known, request):
+            refuse(state, client_id, kind, handle, "this client already uses the handle for another subscription")
         return
     if _is_beyond(state, client_id, Limit.SUBSCRIPTIONS, len(client.subscriptions), kind, handle):
         return

@@ -60,6 +60,14 @@ def await_request(
         advertisement_settled(state, entry)
 
 
+def answer_again(state: State, client: ClientId, subscription: SubscriptionId, handle: int, timeout_ms: float) -> None:
+    """Answer a request that repeats a subscription: at once if it is confirmed, otherwise when it is."""
+    if subscription in state.confirming:
+        await_request(state, client, MessageKind.SUBSCRIPTION, subscription, handle, timeout_ms)
+    elif state.confirms:
+        state.tell(client, Confirmed(MessageKind.SUBSCRIPTION, handle))
+
+
 def on_confirm(state: State, sender: BrokerId, message: Confirm) -> None:
     """Record that a primary neighbour has confirmed subscriptions."""
     for subscription in message.subscriptions:

@@ -324,7 +324,7 @@ class Broker(Protocol):
     def carried(self, peer: BrokerId, copies: int, now_ms: float, is_acknowledgement: bool = False) -> None:
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
 
-    def measure_anew(self, peer: BrokerId) -> None:
+    def reset_measurement(self, peer: BrokerId) -> None:
         """Forget how fast a link was, and which copies it carries: from now on it is slower or faster."""
 
     def link_forgotten(self, peer: BrokerId, dropped: Sequence[Message], restarted: bool, now_ms: float) -> Effects:

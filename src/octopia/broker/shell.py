@@ -140,7 +140,7 @@ class BrokerShell(Generic[S]):
         """Note that a link has carried the oldest copies that were taken for it, or that they were acknowledged."""
         self._state.queues[peer].pace.finish(now_ms, copies, is_acknowledgement=is_acknowledgement)
 
-    def measure_anew(self, peer: BrokerId) -> None:
+    def reset_measurement(self, peer: BrokerId) -> None:
         """Forget how fast a link was, and which copies it carries: from now on it is slower or faster."""
         self._state.queues[peer].pace.forget()
 

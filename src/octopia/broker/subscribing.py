@@ -24,6 +24,17 @@ def subscribe_for_client(state: State, subscriber: ClientId, request: SubscribeR
     return subscription
 
 
+def confirm_again_for_client(
+    state: State, subscriber: ClientId, subscription: SubscriptionId, request: SubscribeRequest
+) -> bool:
+    """Confirm a subscription that a request repeats; return False if the request has another filter."""
+    entry = state.prt.get(subscription)
+    if entry is None or entry.interest != request.interest:
+        return False
+    confirming.answer_again(state, subscriber, subscription, request.handle, request.timeout_ms)
+    return True
+
+
 def unsubscribe_for_client(state: State, subscriber: ClientId, subscription: SubscriptionId) -> None:
     """Withdraw a local subscriber's subscription throughout the cluster."""
     remove_and_spread(state, subscriber, subscription)

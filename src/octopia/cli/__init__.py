@@ -128,6 +128,7 @@ _COMMANDS = (
         example="octopia filter check \"symbol = 'IBM' AND price > 100\" symbol=IBM price=99",
     ),
     command("spool", "spool:spool", "Record publications on disk, and lose none of them.", panel=_RECORDS),
+    command("consumers", "consumers:consumers", "List the consumers of a spool, or remove one.", panel=_RECORDS),
     command("archive", "archive:archive", "Archive publications as Parquet, one folder per day.", panel=_RECORDS),
     command("outbox", "outbox:outbox", "Publish the rows of an outbox, each once.", panel=_RECORDS),
     command("history", "history:history", "Find publications in an archive or a spool.", panel=_RECORDS),

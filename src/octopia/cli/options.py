@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from octopia.errors import OctopiaError, UsageError
-from octopia.settings import Algorithm
+from octopia.settings import KEEP_MAX_S, Algorithm
 
 if TYPE_CHECKING:
     from octopia.overlay.files import Overlay
@@ -142,7 +142,13 @@ Timeout = Annotated[
 ]
 
 KeepSeconds = Annotated[
-    float, typer.Option("--keep", min=0.0, help="Seconds for which the broker keeps the session of a stopped command.")
+    float,
+    typer.Option(
+        "--keep",
+        min=0.0,
+        max=KEEP_MAX_S,
+        help="Seconds for which the broker keeps the session of a stopped command, at most a day.",
+    ),
 ]
 SyncMs = Annotated[
     float, typer.Option("--sync-ms", min=0.0, help="Minimum time between two syncs to disk; 0 syncs after every write.")

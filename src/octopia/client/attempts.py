@@ -78,6 +78,11 @@ def is_final(reason: PeerError | None, *, is_first: bool) -> bool:
     return reason.code not in _PASSING
 
 
+def is_other_broker(reason: Exception | None) -> bool:
+    """Return whether a broker has refused the client because the client asks for another broker."""
+    return isinstance(reason, ClosedByPeer) and reason.code == CloseCode.WRONG_BROKER
+
+
 def silence(address: Address) -> Unavailable:
     """Return the error for a server that sends no greeting."""
     return Unavailable(

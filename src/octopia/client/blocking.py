@@ -189,7 +189,7 @@ class BlockingClient:
         overflow: Overflow | str = Overflow.DISCONNECT,
         on_gap: Callable[[BlockingSubscription], object] | None = None,
         ack: str = "auto",
-        keep_s: float = 0.0,
+        keep_s: float | None = None,
         timeout: float | None = None,
     ) -> BlockingSubscription:
         """Subscribe to what matches a filter; see ``Client.subscribe``."""

@@ -12,11 +12,15 @@ listener issues everything again.
 With another broker a new session begins, under a new incarnation. The old session must not continue there: the client
 may return to the first broker within its grace time, and that broker still expects the next number of the old
 sequence. The old session is kept until the new broker has greeted.
+
+A resumed session is at one broker. With several addresses, the client first looks for that broker at all of them, for
+half of its time; only then does it begin a new session with any broker that answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
@@ -24,7 +28,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast, get_args
 
 from octopia.addresses import Address
-from octopia.client.attempts import backoff_s, busy_s, connect_to, explain, is_final, silence
+from octopia.client.attempts import (
+    backoff_s,
+    busy_s,
+    connect_to,
+    explain,
+    is_final,
+    is_other_broker,
+    silence,
+)
 from octopia.client.credentials import Credentials
 from octopia.client.durable import LinkIdentity, ResumePoint
 from octopia.client.outbox import Outbox
@@ -100,6 +112,7 @@ class Channel:
         self._broker: Opening | None = None
         self._greeted_by: tuple[str, str] | None = None
         self._link: tuple[Session, int] | None = None
+        self._resumes_at = "" if resumed is None else resumed.broker
         if resumed is not None:
             self._resume(resumed)
         self._kept_session = self._session
@@ -146,7 +159,8 @@ class Channel:
         failures: dict[Address, PeerError | Unavailable] = {}
         try:
             async with asyncio.timeout(timeout):
-                await self._reach(failures, is_first=True)
+                if not await self._has_returned(timeout / 2.0):
+                    await self._reach(failures, is_first=True)
         except TimeoutError:
             reasons = [str(each) for each in failures.values()] or [f"{self._address} has not answered"]
             raise Unavailable(f"{'; '.join(reasons)} (tried for {timeout:g} s)") from None
@@ -208,6 +222,41 @@ class Channel:
         assert reason is not None
         self._listener.on_ended(reason)
 
+    async def _has_returned(self, timeout: float) -> bool:
+        """Look for the broker of a resumed session at all addresses; return whether it has greeted in time."""
+        broker, count = self._resumes_at, len(self._addresses)
+        if not broker or count == 1:
+            return False
+        turns = [turn for turn, each in enumerate(self._addresses) if each.broker in ("", broker)]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                for attempt in itertools.count(1):
+                    for turn in list(turns):
+                        reason = await self._look_at(turn, timeout / count)
+                        if reason is None:
+                            return True
+                        if is_other_broker(reason):
+                            turns.remove(turn)
+                    if not turns:
+                        break
+                    await asyncio.sleep(backoff_s(attempt))
+        _log.info("the broker of the session does not answer: client=%s broker=%s", self._opening.sender, broker)
+        return False
+
+    async def _look_at(self, turn: int, timeout: float) -> Exception | None:
+        """Look for the broker of a resumed session at one address; return the reason if it is not there."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._attempt(self._addresses[turn], self._resumes_at)
+        except (Unavailable, TimeoutError) as error:
+            return error
+        except PeerError as error:
+            if is_final(error, is_first=True) and not is_other_broker(error):
+                raise
+            return error
+        self._turn = turn
+        return None
+
     async def _reach(self, failures: dict[Address, PeerError | Unavailable], *, is_first: bool) -> None:
         """Try one address after another until a broker greets; raise only what is final."""
         for attempt in itertools.count():
@@ -230,8 +279,8 @@ class Channel:
             self._turn += 1
             await asyncio.sleep(retry_s or backoff_s(1 + attempt // len(self._addresses)))
 
-    async def _attempt(self, address: Address) -> None:
-        """Connect to one address, and wait for the broker's greeting."""
+    async def _attempt(self, address: Address, broker: str = "") -> None:
+        """Connect to one address, and wait for the greeting of a broker, or of the broker that the address names."""
         self._up = self._loop.create_future()
         self._lost = self._loop.create_future()
         self._session = self._kept_session
@@ -240,7 +289,8 @@ class Channel:
         tls = self._tls_towards(address)
         connection = await connect_to(address, lambda: self._make_connection(tls))
         ours = self._opening
-        connection.send([Opening(ours.role, ours.sender, "", address.broker, ours.overflow, token=self._token)])
+        wanted = broker or address.broker
+        connection.send([Opening(ours.role, ours.sender, "", wanted, ours.overflow, token=self._token)])
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 ends: list[asyncio.Future[Any]] = [self._up, self._lost]

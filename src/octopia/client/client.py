@@ -27,11 +27,12 @@ from octopia.client.subscriptions import Advertisement, Durable, OnGap, Subscrip
 from octopia.client.tracing import Tracing
 from octopia.client.urls import find_addresses
 from octopia.content import Disjunction as Filter  # As programs know it.
-from octopia.content import Publication, format_filter, parse_filter
+from octopia.content import Publication, parse_filter
 from octopia.errors import OctopiaError, TimedOut, UsageError
 from octopia.protocol import Opening, Overflow, Role
 from octopia.protocol.handshake import CLIENT_SESSIONS_MAX, NAME_LENGTH_MAX
 from octopia.protocol.messages import AdvertiseRequest, SubscribeRequest
+from octopia.settings import KEEP_MAX_S
 
 CONNECT_S = 5.0
 """The default time limit of the first connection."""
@@ -206,7 +207,7 @@ class Client:
         overflow: Overflow | str = Overflow.DISCONNECT,
         on_gap: OnGap | None = None,
         ack: str = "auto",
-        keep_s: float = 0.0,
+        keep_s: float | None = None,
         timeout: float | None = None,
     ) -> Subscription:
         """Subscribe to what matches a filter; return when the subscription is in force everywhere.
@@ -216,8 +217,11 @@ class Client:
 
         With ``ack="manual"``, the broker keeps each publication, within its limits, until the program calls
         ``Subscription.acknowledge``; there is no other limit on what waits to be read. If the client loses its
-        connection, or its process dies, the broker keeps the session for ``keep_s`` seconds, but at least for its usual
-        time. ``Subscription.resume_point`` lets another process continue.
+        connection, or its process dies, the broker keeps the session for ``keep_s`` seconds, at most a day, but at
+        least for its usual time. ``Subscription.resume_point`` lets another process continue.
+
+        A client with a resume point subscribes with the filters of that point first, with ``ack="manual"`` and without
+        a callback. A ``keep_s`` then replaces the earlier one; None leaves it unchanged.
 
         If the confirmation takes longer than ``timeout`` seconds, NotConfirmed is raised, and the subscription stays in
         force where it has arrived.
@@ -230,10 +234,12 @@ class Client:
         if buffer < 1:
             raise UsageError(f"expected a buffer of at least 1 publication, got {buffer}")
         is_manual = _is_manual(ack, keep_s)
-        resumed = engine.resumed.pop(format_filter(parsed), None) if is_manual and callback is None else None
+        resumed = engine.take_resumed(parsed, is_manual=is_manual, has_callback=callback is not None)
         if resumed is not None:
+            if keep_s is not None:
+                engine.requests.keep(resumed.request, keep_s * 1000.0)
             return self._subscription(parsed, resumed.request, resumed.buffer, on_gap)
-        message = SubscribeRequest(next(self._handles), parsed, _to_ms(timeout), keep_s * 1000.0)
+        message = SubscribeRequest(next(self._handles), parsed, _to_ms(timeout), (keep_s or 0.0) * 1000.0)
         held = engine.new_buffer(buffer, _to_overflow(overflow), callback, is_manual=is_manual)
         request = Request(message, functools.partial(engine.drop, message.handle), held.tell_gap)
         subscription = self._subscription(parsed, request, held, on_gap)
@@ -346,12 +352,12 @@ def _to_overflow(value: Overflow | str) -> Overflow:
         ) from None
 
 
-def _is_manual(ack: str, keep_s: float) -> bool:
+def _is_manual(ack: str, keep_s: float | None) -> bool:
     """Check the arguments on acknowledgement, and return whether the program acknowledges by itself."""
     if ack not in ("auto", "manual"):
         raise UsageError(f"expected an ack of 'auto' or 'manual', got {ack!r}")
-    if not (isinstance(keep_s, int | float) and 0.0 <= keep_s < float("inf")):
-        raise UsageError(f"expected a keep_s of 0 seconds or more, got {keep_s!r}")
+    if keep_s is not None and not (isinstance(keep_s, int | float) and 0.0 <= keep_s <= KEEP_MAX_S):
+        raise UsageError(f"expected a keep_s of 0 to {KEEP_MAX_S:.0f} seconds (a day), or None, got {keep_s!r}")
     return ack == "manual"
 
 

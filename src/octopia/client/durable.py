@@ -118,7 +118,7 @@ class Holding:
         self._last = first + count - 1
         return first
 
-    def began_anew(self) -> None:
+    def began_again(self) -> None:
         """Note that a new session begins: deliveries of the last one can no longer be acknowledged."""
         self._base = self._last
         for buffer in self._manual:

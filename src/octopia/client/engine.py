@@ -26,6 +26,7 @@ from octopia.client.outbox import Outbox
 from octopia.client.publisher import Publisher
 from octopia.client.requests import Request, Requests
 from octopia.client.tracing import Tracing
+from octopia.content import Disjunction as Filter  # As programs know it.
 from octopia.content import format_filter, parse_filter
 from octopia.errors import OctopiaError, PeerError, SlowSubscriber, Unavailable, UsageError
 from octopia.protocol import Cause, MessageKind, Opening, Overflow
@@ -85,7 +86,7 @@ class Engine:
         self.holding = Holding(self.channel)
         self.requests = Requests(outbox, self.channel.poke, self._report)
         self.publisher = Publisher(outbox, self.channel.poke, self.channel.ask)
-        self.resumed: dict[str, Resumed] = {}
+        self._resumed: dict[str, list[Resumed]] = {}
         self.repeated = 0
         self._hooks = hooks
         if resumed is not None:
@@ -165,6 +166,32 @@ class Engine:
         if (buffer := self.buffers.pop(handle, None)) is not None:
             buffer.end(error)
 
+    def take_resumed(self, interest: Filter, *, is_manual: bool, has_callback: bool) -> Resumed | None:
+        """Return the subscription of an earlier process that a program continues, or None if there is none.
+
+        Raise UsageError for a subscription instead of which the program must continue one: deliveries for that one
+        would never be acknowledged, and hold back all others.
+        """
+        text = format_filter(interest)
+        if text not in self._resumed:
+            if self._resumed and is_manual:
+                raise UsageError(
+                    f"expected a filter of the resume point ({'; '.join(self._resumed)}) first, got {text}: subscribe "
+                    "with that filter before others, or connect without the resume point"
+                )
+            return None
+        if has_callback or not is_manual:
+            got = "a callback" if has_callback else 'ack="auto"'
+            raise UsageError(
+                f'expected ack="manual" and no callback for {text}, which the resume point has, got {got}: subscribe '
+                "without it, or connect without the resume point"
+            )
+        waiting = self._resumed[text]
+        resumed = waiting.pop(0)
+        if not waiting:
+            del self._resumed[text]
+        return resumed
+
     def resume_point(self, buffer: Buffer, number: int) -> str:
         """Return the point from which to resume after a delivery of a subscription."""
         manual, others = list[ResumedSubscription](), list[int]()
@@ -187,7 +214,7 @@ class Engine:
             self.requests.adopt(request)
             self.buffers[each.handle] = buffer
             self.holding.add(buffer)
-            self.resumed[format_filter(interest)] = Resumed(request, buffer)
+            self._resumed.setdefault(format_filter(interest), []).append(Resumed(request, buffer))
         for handle in point.others:
             self.requests.withdraw_unknown(handle)
 
@@ -203,7 +230,7 @@ class Engine:
             self.on_ended(Unavailable(sentence))
             return
         self.requests.confirms = opening.confirms
-        self.holding.began_anew()
+        self.holding.began_again()
         self.requests.issue_again()
         if not is_first:
             _log.warning("the host broker does not know this client: client=%s broker=%s", self.name, opening.sender)

@@ -163,6 +163,13 @@ class Requests:
         request.outcome.set_result(None)
         self._standing[request.key] = request
 
+    def keep(self, request: Request, keep_ms: float) -> None:
+        """Let the broker keep the session for another time than a subscription has asked for before."""
+        message = request.message
+        if isinstance(message, SubscribeRequest) and message.keep_ms != keep_ms:
+            request.message = msgspec.structs.replace(message, keep_ms=keep_ms)
+            self._put(request)
+
     def subscriptions(self) -> list[SubscribeRequest]:
         """Return all subscriptions that stand."""
         issued = [request.message for request in self._standing.values()]

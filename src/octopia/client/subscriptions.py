@@ -147,7 +147,7 @@ class Subscription:
         """
         return self._buffer.take_notices()
 
-    async def next_news(self) -> tuple[list[Received], list[tuple[int, Notice]]]:
+    async def next_events(self) -> tuple[list[Received], list[tuple[int, Notice]]]:
         """Return all publications and notices since the last call, after waiting if there are none; none is the end."""
         if not await self._buffer.wait():
             return [], []

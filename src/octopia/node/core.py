@@ -88,6 +88,7 @@ from octopia.protocol.messages import (
     PublishRequest,
     Repeated,
     SubscribeRequest,
+    UnsubscribeRequest,
 )
 from octopia.settings import Limit
 
@@ -203,7 +204,8 @@ class Node:
             self.detach(link.peer, now_ms)
         else:
             link.is_connected = False
-            link.expires_ms = now_ms + max(self._settings.client_grace_ms, link.keep_ms)
+            keep_ms = min(link.keep_ms, self._settings.client_keep_max_ms)
+            link.expires_ms = now_ms + max(self._settings.client_grace_ms, keep_ms)
             self._alarms.set(link)
 
     def incarnation_of(self, peer: BrokerId) -> int:
@@ -363,9 +365,9 @@ class Node:
         is_for_broker = not link.producer
         for message in messages:
             if type(message) is SubscribeRequest:
-                # The longest time that it asks for.
-                if message.keep_ms > link.keep_ms:
-                    link.keep_ms = min(message.keep_ms, self._settings.client_keep_max_ms)
+                link.keep(message.handle, message.keep_ms)
+            elif type(message) is UnsubscribeRequest:
+                link.keep(message.handle, 0.0)
             elif type(message) is ProduceRequest:
                 is_for_broker = False
         return messages if is_for_broker else self._produced(link, messages)
@@ -453,7 +455,7 @@ class Node:
         else:
             # A paced link tells the end of each copy, the others have acknowledgements. A copy that was taken under
             # one and would end under the other would look as if it were still on its way.
-            self.broker.measure_anew(link.peer)
+            self.broker.reset_measurement(link.peer)
         if not is_paced:
             self._dirty[peer] = None
 

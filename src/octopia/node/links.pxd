@@ -27,7 +27,7 @@ cdef class ClientLink(LinkEnd):
     cdef public long long unanswered
     cdef public object expires_ms
     cdef public object rate
-    cdef public double keep_ms
+    cdef public dict keeps_ms
     cdef public str producer
     cdef public object alarm_ms
     cdef public object permissions

@@ -74,16 +74,16 @@ class ClientLink(LinkEnd):
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
     ``unanswered`` counts the requests that it has sent while it reads no replies. Its ``rate`` is None without a limit.
-    ``keep_ms`` is the time for which it wants to be remembered without a connection, ``producer`` its name as a
-    producer. ``alarm_ms`` is the time of its entry among the node's alarms. ``permissions`` are None if it may do
-    everything.
+    ``keeps_ms`` are the times for which its subscriptions want it to be remembered without a connection, by handle, if
+    they are above 0. ``producer`` is its name as a producer. ``alarm_ms`` is the time of its entry among the node's
+    alarms. ``permissions`` are None if it may do everything.
     """
 
     __slots__ = (
         "alarm_ms",
         "expires_ms",
         "is_connected",
-        "keep_ms",
+        "keeps_ms",
         "mailbox",
         "overflow",
         "permissions",
@@ -105,7 +105,7 @@ class ClientLink(LinkEnd):
         self.unanswered = 0
         self.expires_ms: float | None = None
         self.rate = rate
-        self.keep_ms = 0.0
+        self.keeps_ms: dict[int, float] = {}
         self.producer = ""
         self.alarm_ms: float | None = None
         self.permissions: Permissions | None = None
@@ -117,6 +117,18 @@ class ClientLink(LinkEnd):
         if self.expires_ms is None or (due_ms is not None and due_ms < self.expires_ms):
             return due_ms
         return self.expires_ms
+
+    def keep(self, handle: int, keep_ms: float) -> None:
+        """Note for how long a subscription wants this client to be remembered."""
+        if keep_ms > 0.0:
+            self.keeps_ms[handle] = keep_ms
+        else:
+            self.keeps_ms.pop(handle, None)
+
+    @property
+    def keep_ms(self) -> float:
+        """The longest time for which a subscription wants this client to be remembered, or 0."""
+        return max(self.keeps_ms.values(), default=0.0)
 
     @property
     def held_bytes(self) -> int:

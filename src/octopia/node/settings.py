@@ -6,7 +6,7 @@ import dataclasses
 
 from octopia.broker import Detail
 from octopia.link import LinkSettings
-from octopia.settings import UNLIMITED, ResourceLimits
+from octopia.settings import KEEP_MAX_S, UNLIMITED, ResourceLimits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class NodeSettings:
     client_queue_bytes: int = 16 * 1024 * 1024
     memory_bytes: int = 0
     client_grace_ms: float = 10_000.0
-    client_keep_max_ms: float = 86_400_000.0
+    client_keep_max_ms: float = KEEP_MAX_S * 1000.0
     whole: bool = False
     spreading: bool = False
     limits: ResourceLimits = UNLIMITED

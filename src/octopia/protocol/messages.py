@@ -298,7 +298,9 @@ class UnadvertiseRequest(Control, frozen=True):
 class SubscribeRequest(Control, frozen=True):
     """A subscriber's request to subscribe; ``timeout_ms`` is the maximum wait for the confirmation, 0 for no limit.
 
-    If the client loses its connection, the broker keeps its session for ``keep_ms``, or for as long as it does anyway.
+    If the client loses its connection, the broker keeps its session for the longest ``keep_ms`` of its subscriptions,
+    or for as long as it does anyway. A request that repeats the handle and the filter of a subscription changes its
+    ``keep_ms``, and is confirmed again.
     """
 
     handle: int

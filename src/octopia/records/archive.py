@@ -38,8 +38,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from octopia.errors import DamagedData, InvalidData, UsageError
+from octopia.records.consumers import Consumers
 from octopia.records.contents import describe
-from octopia.records.files import lock_folder, sync_folder, write_whole
+from octopia.records.files import lock_folder, make_folder, sync_folder, write_whole
 from octopia.records.rows import NUMBERED, with_offsets
 from octopia.records.spool import SpoolReader
 
@@ -54,6 +55,10 @@ _DAY_MS = 86_400_000.0
 _LAST_DAY = 2_932_896
 """The last day that ``datetime.date`` can represent, in days since 1970."""
 _ROWS_AT_ONCE = 1_000_000
+_BYTES_AT_ONCE = 128 * 1024 * 1024
+"""The size of the rows at which a commit ends: they are in memory together."""
+_ROWS_PER_GROUP = 50_000
+"""The number of rows of a file that readers have in memory together."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -110,10 +115,11 @@ class Archive:
         try:
             self._check_description(interest)
             for name in (_DATA, _COMMITS):
-                (folder / name).mkdir(exist_ok=True)
+                make_folder(folder / name)
             commits = read_commits(folder)
             self.end = commits[-1].end if commits else 0
             """The offset of the first row that is in no file yet."""
+            self._check_commits()
             self.removed = self._remove_orphans(commits)
             """The number of files that a crash had left without a commit."""
         except BaseException:
@@ -139,13 +145,13 @@ class Archive:
         rows = files = 0
         while self.end < (end := min(reader.end_offset, self.end + _ROWS_AT_ONCE)):
             table = pa.Table.from_batches(_numbered(reader, self.end, end), schema=NUMBERED)
-            if table.num_rows != end - self.end:
+            if not table.num_rows:
                 raise DamagedData(
-                    f"expected the rows {self.end:,} to {end - 1:,} in {spool_of(self._folder)}, got "
-                    f"{table.num_rows:,} of them: its segments were removed"
+                    f"expected the rows {self.end:,} to {end - 1:,} in {spool_of(self._folder)}, got none from "
+                    f"{self.end:,} on: its segments were removed"
                 )
             written = [self._write(day, part) for day, part in _by_day(table)]
-            self._commit(Commit(self.end, end, tuple(written)))
+            self._commit(Commit(self.end, self.end + table.num_rows, tuple(written)))
             rows, files = rows + table.num_rows, files + len(written)
             # Only now may the spool remove them. If a crash prevents this, the next roll does it.
             reader.consumers.commit(CONSUMER, self.end)
@@ -163,6 +169,15 @@ class Archive:
                 "choose another folder"
             )
 
+    def _check_commits(self) -> None:
+        """Raise DamagedData if commits are missing: their files would count as unfinished, and be removed."""
+        rolled = Consumers(spool_of(self._folder)).committed(CONSUMER) or 0
+        if rolled > self.end:
+            raise DamagedData(
+                f"expected commits of the {rolled:,} rows that were removed from {spool_of(self._folder)}, got commits "
+                f"of {self.end:,} rows in {self._folder / _COMMITS}: restore that folder, or begin another archive"
+            )
+
     def _remove_orphans(self, commits: Sequence[Commit]) -> int:
         named = {each.path for commit in commits for each in commit.files}
         found = [each for each in (self._folder / _DATA).glob("*/*") if each.is_file()]
@@ -173,12 +188,10 @@ class Archive:
 
     def _write(self, day: datetime.date, rows: pa.Table) -> DataFile:
         folder = self._folder / _DATA / f"day={day.isoformat()}"
-        if not folder.exists():
-            folder.mkdir()
-            sync_folder(folder.parent)
+        make_folder(folder)
         path = folder / f"{self.end:020d}.parquet"
         with path.open("wb") as file:
-            pq.write_table(rows, file, compression="zstd")
+            pq.write_table(rows, file, compression="zstd", row_group_size=_ROWS_PER_GROUP)
             file.flush()
             os.fsync(file.fileno())
         sync_folder(folder)
@@ -196,8 +209,14 @@ class Archive:
 
 
 def _numbered(reader: SpoolReader, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows up to the first one that is missing, or until they are large enough for a commit."""
+    expected, size = start, 0
     for offset, batch in reader.read(start, end):
+        if offset != expected or size >= _BYTES_AT_ONCE:
+            return
         yield with_offsets(offset, batch)
+        expected += batch.num_rows
+        size += batch.nbytes
 
 
 def _times_of(rows: pa.Table) -> pa.ChunkedArray:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from octopia.errors import DamagedData, UsageError
-from octopia.records.files import write_whole
+from octopia.records.files import sync_folder, wait_for_lock, write_whole
 
 _FOLDER = "consumers"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -39,14 +39,18 @@ class Consumers:
 
     def commit(self, name: str, offset: int) -> None:
         """Note that a consumer no longer needs rows before an offset; it never moves back."""
-        path, before = self._path(name), self.committed(name)
-        if before is None or offset > before:
-            path.parent.mkdir(exist_ok=True)
-            write_whole(path, msgspec.json.encode(Committed(offset)))
+        path = self._path(name)
+        with wait_for_lock(self._folder):  # Several readers may use one name.
+            before = self.committed(name)
+            if before is None or offset > before:
+                write_whole(path, msgspec.json.encode(Committed(offset)))
 
     def remove(self, name: str) -> None:
         """Remove a consumer: no row is retained for it."""
-        self._path(name).unlink(missing_ok=True)
+        path = self._path(name)
+        path.unlink(missing_ok=True)
+        if path.parent.is_dir():
+            sync_folder(path.parent)
 
     def names(self) -> list[str]:
         """Return the names of all consumers, in order."""

@@ -1,4 +1,4 @@
-"""Atomic writes of files, which survive a crash, and locks on folders."""
+"""Atomic writes of files and new folders, which survive a crash, and locks on folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lock_folder(folder: Path, kind: str) -> BinaryIO:
     except OSError:
         lock.close()
         raise UsageError(
-            f"expected {kind} that no other process writes, got {folder}: stop the other process first"
+            f"expected {kind} that no other process writes to, got {folder}: stop the other process first"
         ) from None
     return lock
 
@@ -37,10 +37,19 @@ def wait_for_lock(folder: Path) -> BinaryIO:
 
 def _lock_file(folder: Path) -> BinaryIO:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return (folder / _LOCK).open("a+b")
     except OSError as error:
         raise UsageError(f"expected a folder that can be written, got {folder}: {error.strerror}") from None
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents if they are missing, and wait until they are durable."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ processes. Files whose times or contents cannot be part of the answer are not re
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,12 +28,17 @@ _SPOOL = "spool.json"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpoolSlice:
-    """Rows in a spool, from one offset to before another."""
+    """Rows in a spool, from one offset to before another.
+
+    If it is the spool of an archive, ``archive`` is the folder of the archive: rows that are rolled and removed from
+    the spool before they are read are in its commits.
+    """
 
     folder: str
     first: int
     end: int
     bytes: int = 0
+    archive: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,13 +68,14 @@ class Records:
         """Return the slices with all rows that can be part of the answer, in order."""
         if not self.is_archive:
             reader = SpoolReader(self._folder)
-            return list(_spool_slices(self._folder, reader.first_offset, reader.end_offset))
+            return list(_spool_slices(self._folder, reader.first_offset, reader.end_offset, ""))
         # The spool first: rows that are rolled in between are also in a commit, and are taken from there.
         spool = archive.spool_of(self._folder)
         durable = SpoolReader(spool).end_offset if (spool / _SPOOL).exists() else 0
         commits = archive.read_commits(self._folder)
         rolled = commits[-1].end if commits else 0
-        return [*_file_slices(self._folder, commits, question), *_spool_slices(spool, rolled, durable)]
+        in_spool = _spool_slices(spool, rolled, durable, str(self._folder))
+        return [*_file_slices(self._folder, commits, question), *in_spool]
 
     def batches(self, question: Question) -> Iterator[pa.RecordBatch]:
         """Yield the rows that a question asks for, with their offsets."""
@@ -88,37 +94,80 @@ class Records:
 def read_slice(part: Slice) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a slice with their offsets, in order."""
     if isinstance(part, SpoolSlice):
-        expected = part.first
-        for offset, batch in SpoolReader(Path(part.folder)).read(part.first, part.end):
-            if offset != expected:
-                break
-            expected += batch.num_rows
-            yield with_offsets(offset, batch)
-        if expected != part.end:
-            raise DamagedData(
-                f"expected the rows {part.first:,} to {part.end - 1:,} of {part.folder}, got none from {expected:,} "
-                "on: they were removed during the read; read again"
-            )
+        yield from _read_spool_slice(part)
         return
     for names in part.commits:
-        tables = [_read_file(Path(part.folder) / name) for name in names]
-        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables).sort_by(OFFSET)
-        yield from table.to_batches(max_chunksize=SLICE_ROWS)
+        yield from _read_files([Path(part.folder) / name for name in names])
 
 
-def _read_file(path: Path) -> pa.Table:
+def _read_spool_slice(part: SpoolSlice) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice; the archive of a spool has the rows that were removed from it since."""
+    at = part.first
+    while at < part.end:
+        began = at
+        for read in (_spooled, _committed):
+            for batch in read(part, at):
+                yield batch
+                at += batch.num_rows
+        if at == began:
+            raise DamagedData(
+                f"expected the rows {part.first:,} to {part.end - 1:,} of {part.folder}, got none from {at:,} on: they "
+                "were removed during the read; read again"
+            )
+
+
+def _spooled(part: SpoolSlice, start: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice that are in the spool, up to the first one that is missing."""
+    expected = start
+    for offset, batch in SpoolReader(Path(part.folder)).read(start, part.end):
+        if offset != expected:
+            return
+        expected += batch.num_rows
+        yield with_offsets(offset, batch)
+
+
+def _committed(part: SpoolSlice, start: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice that are in the commits of its archive."""
+    if not part.archive:
+        return
+    folder = Path(part.archive)
+    for commit in archive.read_commits(folder):
+        if commit.end <= start or commit.first >= part.end:
+            continue
+        at = commit.first
+        for batch in _read_files([folder / each.path for each in commit.files]):
+            skipped, taken = max(0, start - at), min(batch.num_rows, part.end - at)
+            at += batch.num_rows
+            if skipped < taken:
+                yield batch.slice(skipped, taken - skipped)
+
+
+def _read_files(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the files of one commit, in order; those of several days are in memory together."""
+    if len(paths) == 1:
+        yield from _read_file(paths[0])
+        return
+    batches = [batch for path in paths for batch in _read_file(path)]
+    table = pa.Table.from_batches(batches, schema=NUMBERED).sort_by(OFFSET)
+    yield from table.to_batches(max_chunksize=SLICE_ROWS)
+
+
+def _read_file(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, one row group at a time."""
     try:
         # In this thread, and not with read_table: for a path, that makes a column of the folder's name; for an open
         # file, it starts threads that can outlive the interpreter, and the process aborts at its end.
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            return file.read(use_threads=False).select(NUMBERED.names).cast(NUMBERED)
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group, use_threads=False).select(NUMBERED.names).cast(NUMBERED)
+                yield from rows.to_batches(max_chunksize=SLICE_ROWS)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise DamagedData(f"expected rows in {path}, got: {error}: restore it") from None
 
 
-def _spool_slices(folder: Path, first: int, end: int) -> Iterator[SpoolSlice]:
+def _spool_slices(folder: Path, first: int, end: int, of_archive: str) -> Iterator[SpoolSlice]:
     for start in range(first, end, SLICE_ROWS):
-        yield SpoolSlice(str(folder), start, min(end, start + SLICE_ROWS))
+        yield SpoolSlice(str(folder), start, min(end, start + SLICE_ROWS), archive=of_archive)
 
 
 def _file_slices(folder: Path, commits: list[archive.Commit], question: Question) -> Iterator[FileSlice]:

@@ -38,7 +38,7 @@ import pyarrow as pa
 
 from octopia.content import Publication
 from octopia.errors import DamagedData, InvalidData, UsageError
-from octopia.records.files import sync_folder, wait_for_lock, write_whole
+from octopia.records.files import make_folder, sync_folder, wait_for_lock, write_whole
 from octopia.wire.encoding import prepare
 
 _VERSION = 1
@@ -277,7 +277,7 @@ def _open(folder: Path) -> Description:
     path = folder / _DESCRIPTION
     with wait_for_lock(folder):
         for name in (_STAGED, _BATCHES):
-            (folder / name).mkdir(exist_ok=True)
+            make_folder(folder / name)
         if not path.exists():
             write_whole(path, msgspec.json.encode(Description(_VERSION, f"outbox-{secrets.token_hex(8)}")))
     try:

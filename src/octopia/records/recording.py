@@ -7,10 +7,12 @@ the disk, the more of them become durable at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, ParamSpec
 
 from octopia.client import Subscription, connect
 from octopia.content import format_filter, parse_filter
@@ -20,7 +22,10 @@ from octopia.records.spool import SEGMENT_BYTES, Retention, Spool, open_spool
 
 KEEP_S = 3600.0
 """The time for which brokers keep the session of a spool that is disconnected."""
+TIDY_S = 60.0
+"""The time after which rows that are no longer needed are removed."""
 _ROWS_AT_ONCE = 10_000
+P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class Recording:
     sync_ms: float = 0.0
     retention: Retention = Retention()  # noqa: RUF009 (it is frozen)
     segment_bytes: int = SEGMENT_BYTES
+    tidy_s: float = TIDY_S
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,10 +63,12 @@ async def record(
     stop: asyncio.Event,
     on_progress: Callable[[Recorded], object] = lambda _: None,
     timeout: float = 5.0,
+    clock: Callable[[], float] = time.time,
 ) -> Recorded:
     """Record until ``stop`` is set; raise Unavailable if no broker answers within ``timeout`` seconds.
 
-    The broker keeps the session, so that the next call continues where this one ends.
+    The broker keeps the session, so that the next call continues where this one ends. ``clock`` returns the time in
+    seconds, by which old rows are removed.
     """
     interest = format_filter(parse_filter(wanted.interest))
     with open_spool(wanted.folder, interest, wanted.retention, wanted.segment_bytes) as spool:
@@ -75,40 +83,77 @@ async def record(
                 spool.sync()
             state = Recorded(end_offset=spool.end_offset, cut_bytes=spool.cut_bytes)
             on_progress(state)
-            while events := await _news(subscription, stop):
+            tidying = _Tidying(spool, wanted.tidy_s, clock)
+            while events := await _events(subscription, stop, tidying):
                 await _keep(subscription, spool, events)
                 state.rows += len(events)
                 state.end_offset, state.gaps, state.lost = spool.end_offset, subscription.gaps, subscription.lost
                 on_progress(state)
                 if wanted.sync_ms:
-                    await asyncio.sleep(wanted.sync_ms / 1000.0)
+                    await _pause(stop, wanted.sync_ms / 1000.0)
             return state
         finally:
             await client.close(keep=True)
 
 
-async def _news(subscription: Subscription, stop: asyncio.Event) -> list[Event]:
-    """Wait for new events and return them; return none if ``stop`` is set first, or at the end."""
-    news, stopping = asyncio.ensure_future(subscription.next_news()), asyncio.ensure_future(stop.wait())
+class _Tidying:
+    """Tidies a spool now and then."""
+
+    def __init__(self, spool: Spool, every_s: float, clock: Callable[[], float]):
+        self.every_s = every_s
+        self._spool = spool
+        self._clock = clock
+        self._last_s = clock()
+
+    async def when_due(self) -> None:
+        """Tidy if the last time is long ago."""
+        now_s = self._clock()
+        if now_s - self._last_s >= self.every_s:
+            self._last_s = now_s
+            await _in_thread(self._spool.tidy, now_s)
+
+
+async def _events(subscription: Subscription, stop: asyncio.Event, tidying: _Tidying) -> list[Event]:
+    """Wait for new events and return them; return none at the end, or if ``stop`` is set.
+
+    Events that arrive together with ``stop`` are dropped: the broker keeps them, since they are not acknowledged.
+    """
+    arriving, stopping = asyncio.ensure_future(subscription.next_events()), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([news, stopping], return_when=asyncio.FIRST_COMPLETED)
-        return merge(*news.result()) if news.done() else []
+        while not (arriving.done() or stop.is_set()):
+            ends: list[asyncio.Future[Any]] = [arriving, stopping]
+            await asyncio.wait(ends, timeout=tidying.every_s, return_when=asyncio.FIRST_COMPLETED)
+            await tidying.when_due()
+        events = merge(*arriving.result()) if arriving.done() else []
+        return [] if stop.is_set() else events
     finally:
-        news.cancel()
+        arriving.cancel()
         stopping.cancel()
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    """Wait for some time, or until ``stop`` is set."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
 
 
 async def _keep(subscription: Subscription, spool: Spool, events: Sequence[Event]) -> None:
     """Write events, wait until they are durable, and acknowledge them."""
     parts = [events[at : at + _ROWS_AT_ONCE] for at in range(0, len(events), _ROWS_AT_ONCE)]
     points = [subscription.resume_point(part[-1][0]) for part in parts]
-    writing = asyncio.ensure_future(asyncio.to_thread(_write, spool, parts, points))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await asyncio.wait([writing])  # The thread still uses the spool.
-        raise
+    await _in_thread(_write, spool, parts, points)
     subscription.acknowledge(events[-1][0])
+
+
+async def _in_thread(function: Callable[P, object], *arguments: P.args, **options: P.kwargs) -> None:
+    """Call a function in another thread; a cancelled call waits for its end, since the thread uses the spool."""
+    calling = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **options))
+    try:
+        await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
 
 
 def _write(spool: Spool, parts: Sequence[Sequence[Event]], points: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +14,13 @@ from octopia.client import Client
 from octopia.content import Disjunction, Publication
 from octopia.records.dispatching import Advertiser
 from octopia.records.history import Records
-from octopia.records.rows import RowKind, to_rows
+from octopia.records.rows import Row, RowKind, to_rows
 from octopia.records.selection import Question
 
 AS_FAST_AS_POSSIBLE = 0.0
 """A speed of 0: rows are published without their spacing."""
+CHUNK = 1_000
+"""The number of rows that are decoded together, in another thread, and after which progress is reported."""
 _TURN = 500
 """The number of publications after which other tasks get a turn."""
 
@@ -84,8 +86,8 @@ class _Player:
     async def due(self) -> AsyncIterator[Publication]:
         """Yield each publication at its time, after its attributes are advertised."""
         state = self._state
-        async for batch in self._batches():
-            for row in to_rows(batch):
+        async for rows in self._chunks():
+            for row in rows:
                 if row.kind is not RowKind.PUBLICATION or row.publication is None:
                     state.notices += 1
                     continue
@@ -99,11 +101,11 @@ class _Player:
                     return
             self._on_progress(state)
 
-    async def _batches(self) -> AsyncIterator[pa.RecordBatch]:
-        """Yield batches of rows, which are read in another thread."""
-        batches = Records(self._wanted.folder).batches(self._wanted.question)
-        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            yield batch
+    async def _chunks(self) -> AsyncIterator[list[Row]]:
+        """Yield rows in chunks, which are read and decoded in another thread."""
+        chunks = _decoded(Records(self._wanted.folder).batches(self._wanted.question))
+        while chunk := await asyncio.to_thread(next, chunks, None):
+            yield chunk
 
     async def _wait_until_due(self, published_ms: float) -> None:
         """Wait as long as the publisher did, divided by the speed; a late publication does not wait."""
@@ -123,3 +125,9 @@ class _Player:
                     await self._stop.wait()
         elif is_in_time:
             self._state.late_ms_max = max(self._state.late_ms_max, (now_s - due_s) * 1000.0)
+
+
+def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Row]]:
+    for batch in batches:
+        for at in range(0, batch.num_rows, CHUNK):
+            yield to_rows(batch.slice(at, CHUNK))

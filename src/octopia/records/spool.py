@@ -14,7 +14,8 @@ a second one would succeed for nothing. So rows that are not durable are cut off
 One process writes, which a lock ensures. Any number of processes read.
 
 *Consumers* have names, and commit offsets. A segment is removed when all consumers have committed its rows, or when the
-limit on the age or the size of retained rows is exceeded; a consumer that is too slow then loses rows.
+limit on the age or the size of retained rows is exceeded; a consumer that is too slow then loses rows. With a limit on
+the age, a segment also ends when its first row is old enough, so that few rows do not stay in it for long.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import pyarrow as pa
 from octopia.errors import DamagedData, InvalidData, UsageError
 from octopia.records.consumers import Consumers
 from octopia.records.files import lock_folder, sync_folder, write_whole
+from octopia.records.rows import to_batch
 from octopia.records.segments import (
     blocks_of,
     encode_block,
@@ -49,6 +51,8 @@ _VERSION = 1
 _DESCRIPTION = "spool.json"
 _END = "end"
 _END_FORMAT = struct.Struct("<QQQ")
+_SEGMENTS_PER_RETENTION = 10
+"""The number of segments into which the retained time is divided: rows are removed that much later at most."""
 SEGMENT_BYTES = 64 * 1024 * 1024
 """The size at which a segment is followed by the next one."""
 
@@ -93,10 +97,12 @@ class Spool:
             """The size of the torn tail that was cut off when the spool was opened."""
             self._failure: OSError | None = None
             self._segment, self._at, self._offset = self._recover()
+            self._first_ms = _first_received_ms(self._segment)
             self._durable_at = self._at
             self._file: BinaryIO = self._segment.open("r+b")
             self._file.seek(self._at)
             self._publish_end()
+            self.tidy()
         except BaseException:
             self._lock.close()
             raise
@@ -116,12 +122,14 @@ class Spool:
 
     def append(self, batch: pa.RecordBatch, resume_point: str) -> None:
         """Write rows; they are durable after the next ``sync``."""
-        if self._at >= self._segment_bytes:
+        if self._at >= self._segment_bytes and self._has_rows:
             self._begin_segment()
         block = encode_block(self._offset, resume_point, batch)
         with self._ending_if_it_fails():
             self._file.write(block)
         self._at += len(block)
+        if batch.num_rows and not self._has_rows:
+            self._first_ms = batch.column("received_ms")[0].as_py()
         self._offset += batch.num_rows
         self.resume_point = resume_point
 
@@ -133,6 +141,20 @@ class Spool:
             self._durable_at = self._at
             self._publish_end()
 
+    def tidy(self, now_s: float | None = None) -> int:
+        """End a segment that is old, remove the segments that no consumer needs, and return the number of rows removed.
+
+        Call it now and then: without it, segments are removed only when a segment is full.
+        """
+        now_s = time.time() if now_s is None else now_s
+        span_s = self._retention.hours * 3600.0 / _SEGMENTS_PER_RETENTION
+        if span_s and self._has_rows and now_s - self._first_ms / 1000.0 > span_s:
+            self._begin_segment()
+            # The new segment needs a resume point, so that the old one can be removed even if no row follows.
+            self.append(to_batch([], 0.0), self.resume_point)
+            self.sync()
+        return self.trim(now_s)
+
     def trim(self, now_s: float | None = None) -> int:
         """Remove the segments that no consumer needs, and return the number of rows removed."""
         segments = segments_in(self._folder)
@@ -143,6 +165,11 @@ class Spool:
         if keep:
             sync_folder(self._folder)
         return first_offset_of(segments[keep]) - first
+
+    @property
+    def _has_rows(self) -> bool:
+        """True if the last segment has rows; the next segment could not have another name before."""
+        return self._offset > first_offset_of(self._segment)
 
     def close(self) -> None:
         """Make all rows durable, unless the spool has failed, and let another process write."""
@@ -198,7 +225,8 @@ class Spool:
             )
         self.cut_bytes = last.stat().st_size - at
         with last.open("r+b") as file:
-            file.truncate(at)
+            if self.cut_bytes:  # Otherwise the time of the last write would change, and with it the age of the rows.
+                file.truncate(at)
             os.fsync(file.fileno())  # The process that wrote the last rows may have died before it could do so.
         if block is None and len(segments) > 1:
             # The segment has no rows yet; the resume point is at the end of the one before.
@@ -302,6 +330,12 @@ class SpoolReader:
                 yield from _rows_of(segment, limit, start, end)
             except FileNotFoundError:
                 continue  # It was removed in between, so its rows are missing at the beginning.
+
+
+def _first_received_ms(segment: Path) -> float:
+    """Return the time of the first row of a segment, or 0 if it has none."""
+    blocks = blocks_of(segment)
+    return next((each.batch().column("received_ms")[0].as_py() for each in blocks if each.rows), 0.0)
 
 
 def _rows_of(segment: Path, limit: int | None, start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -74,6 +74,7 @@ VERBS: clients.Verbs[TidState] = clients.Verbs(
     unadvertise=advertising.unadvertise_for_client,
     subscribe=subscribing.subscribe_for_client,
     unsubscribe=subscribing.unsubscribe_for_client,
+    confirm_again=subscribing.confirm_again_for_client,
 )
 """The functions with which this kind of broker serves its clients."""
 

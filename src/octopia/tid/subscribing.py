@@ -26,6 +26,14 @@ def subscribe_for_client(state: TidState, subscriber: ClientId, request: Subscri
     return subscription
 
 
+def confirm_again_for_client(
+    state: TidState, subscriber: ClientId, subscription: SubscriptionId, request: SubscribeRequest
+) -> bool:
+    """Return whether a request repeats a subscription; there is nothing to confirm."""
+    known = state.unbound.get(subscription)
+    return known is not None and (known.interest, known.subscriber) == (request.interest, subscriber)
+
+
 def unsubscribe_for_client(state: TidState, subscriber: ClientId, subscription: SubscriptionId) -> None:
     """Withdraw a local subscriber's subscription, and all its copies."""
     state.unbound.remove(subscription)

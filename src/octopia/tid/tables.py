@@ -236,6 +236,10 @@ class Unbound:
         """Yield the subscriptions in the order in which they were issued."""
         return iter(self._subscriptions.values())
 
+    def get(self, subscription: SubscriptionId) -> UnboundSubscription | None:
+        """Return a subscription, or None if it is unknown."""
+        return self._subscriptions.get(subscription)
+
     def add(self, subscription: UnboundSubscription) -> None:
         """Store a new subscription."""
         self._subscriptions[subscription.id] = subscription

@@ -60,6 +60,16 @@ class TestRefusals:
         assert broker.table_sizes() == tables
         assert broker.counters.refused == 1
 
+    def test_a_request_that_repeats_a_subscription_changes_nothing(self):
+        broker = make_broker("b.1")
+        join(broker, "C", want(1, "x > 0"))
+        sent_by(broker)
+        tables = broker.table_sizes()
+        broker.receive(C, [want(1, "x > 0")], 0.0)
+        assert take_all(broker, C) == []
+        assert (sent_by(broker), broker.table_sizes(), broker.counters.refused) == ({}, tables, 0)
+        broker.check()
+
     def test_one_handle_may_name_an_advertisement_and_a_subscription(self):
         broker = make_broker("b.1")
         join(broker, "C", offer(1, "x > 0"), want(1, "x > 0"))

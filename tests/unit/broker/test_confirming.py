@@ -152,6 +152,19 @@ class TestSubscriptionWaitsForPrimaryNeighbours:
             Confirmed(MessageKind.ADVERTISEMENT, 4),
         ]
 
+    def test_a_client_that_repeats_its_request_is_told_again(self) -> None:
+        broker = make()
+        join(broker, "S", want(7))
+        wanted = taken(broker, "a.0")[0]
+        assert isinstance(wanted, Subscribe)
+        feed(broker, "S", want(7))
+        feed(broker, "a.0", Confirm((wanted.id,)))
+        feed(broker, "c.0", Confirm((wanted.id,)))
+        assert taken(broker, "S") == [Confirmed(MessageKind.SUBSCRIPTION, 7)]
+        feed(broker, "S", want(7))
+        assert taken(broker, "S") == [Confirmed(MessageKind.SUBSCRIPTION, 7)]
+        broker.check()
+
 
 class TestSubscriptionWaitsForBits:
     def test_the_host_broker_must_have_acknowledged(self) -> None:

@@ -13,8 +13,8 @@ import pytest
 import octopia
 from fake_broker import FakeBroker
 from octopia.client.durable import ResumePoint
-from octopia.errors import UsageError
-from octopia.protocol import Cause
+from octopia.errors import ClosedByPeer, UsageError
+from octopia.protocol import Cause, CloseCode, Closing
 from octopia.protocol.messages import Gap, Lost, SubscribeRequest, UnsubscribeRequest
 
 Test = Callable[..., Awaitable[None]]
@@ -170,7 +170,8 @@ async def test_notices_are_kept_like_deliveries_and_tell_where_they_belong(broke
     ("options", "problem"),
     [
         ({"ack": "never"}, "expected an ack of 'auto' or 'manual', got 'never'"),
-        ({"keep_s": -1}, "expected a keep_s of 0 seconds or more, got -1"),
+        ({"keep_s": -1}, r"expected a keep_s of 0 to 86400 seconds \(a day\), or None, got -1"),
+        ({"keep_s": 86_401}, "got 86401"),
         ({"keep_s": float("nan")}, "got nan"),
     ],
 )
@@ -273,6 +274,120 @@ async def test_a_broker_that_has_forgotten_is_asked_again_and_the_gap_is_told(br
         broker.deliver([9])
         assert await take(resumed, 1) == [9]
         assert [notice.cause for _, notice in resumed.take_notices()] == [Cause.NEW_SESSION]
+
+
+@with_broker
+async def test_another_keep_time_replaces_the_one_of_the_earlier_process(broker: FakeBroker) -> None:
+    client = await octopia.connect(broker.url)
+    subscription = await manual(client, keep_s=2.0)
+    point = subscription.resume_point()
+    await crash(client)
+    again = await octopia.connect(broker.url, resume=point)
+    resumed = await manual(again, keep_s=5.0)
+    await broker.until(lambda: len(broker.of(SubscribeRequest)) == 2)
+    first, second = broker.of(SubscribeRequest)
+    assert (second.handle, second.interest) == (first.handle, first.interest)
+    broker.deliver([1])
+    assert await take(resumed, 1) == [1]
+    point = resumed.resume_point()
+    await crash(again)
+    async with octopia.connect(broker.url, resume=point) as third:
+        await manual(third, keep_s=5.0)
+        await third.subscribe("x > 8")
+    assert [each.keep_ms for each in broker.of(SubscribeRequest)] == [2000.0, 5000.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("interest", "options", "problem"),
+    [
+        ("x > 9", {}, r"expected a filter of the resume point \(x > 0\) first, got x > 9"),
+        ("x > 0", {"callback": print}, 'expected ack="manual" and no callback for x > 0.*, got a callback'),
+        ("x > 0", {"ack": "auto"}, 'expected ack="manual" and no callback for x > 0.*, got ack="auto"'),
+    ],
+)
+@with_broker
+async def test_a_subscription_that_would_leave_the_resumed_one_behind_is_refused(
+    broker: FakeBroker, interest: str, options: dict, problem: str
+) -> None:
+    client = await octopia.connect(broker.url)
+    point = (await manual(client)).resume_point()
+    await crash(client)
+    async with octopia.connect(broker.url, resume=point) as again:
+        with pytest.raises(UsageError, match=problem):
+            await again.subscribe(interest, **{"ack": "manual"} | options)
+        resumed = await manual(again)
+        other = await manual(again, "x > 9")
+        broker.deliver([10], (1, 2))
+        assert [await take(each, 1) for each in (resumed, other)] == [[10], [10]]
+        resumed.acknowledge()
+        other.acknowledge()
+        await broker.until(lambda: kept(broker) == 0)
+
+
+@with_broker
+async def test_two_subscriptions_with_one_filter_are_both_resumed(broker: FakeBroker) -> None:
+    client = await octopia.connect(broker.url)
+    await manual(client)
+    point = (await manual(client)).resume_point()
+    await crash(client)
+    async with octopia.connect(broker.url, resume=point) as again:
+        first, second = await manual(again), await manual(again)
+        broker.deliver([1], (1, 2))
+        assert [await take(each, 1) for each in (first, second)] == [[1], [1]]
+    assert len(broker.of(SubscribeRequest)) == 2
+
+
+async def point_at(broker: FakeBroker) -> str:
+    """Return the resume point of a client that is gone, for which its broker keeps a publication."""
+    client = await octopia.connect(broker.url)
+    point = (await manual(client)).resume_point()
+    broker.deliver([7])
+    await crash(client)
+    return point
+
+
+@with_broker
+async def test_the_broker_of_the_session_is_found_behind_any_of_several_addresses(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    async with FakeBroker("a.0") as other, FakeBroker("a.1") as silent:
+        silent.greets = False
+        unused = f"octopia://127.0.0.1:{broker.port}/a.2"
+        urls = [other.url, silent.url, unused, broker.url]
+        async with octopia.connect(urls, resume=point, timeout=8.0) as again:
+            assert again.broker == broker.name
+            resumed = await manual(again)
+            assert await take(resumed, 1) == [7]
+            assert resumed.gaps == 0
+            broker.cut()
+            broker.deliver([8])
+            assert await take(resumed, 1) == [8]
+        assert other.sessions == {}
+
+
+@with_broker
+async def test_without_the_broker_of_the_session_another_one_serves_it_with_a_gap(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    async with FakeBroker("a.0") as first, FakeBroker("a.1") as second:
+        async with octopia.connect([first.url, second.url], resume=point, timeout=8.0) as again:
+            resumed = await manual(again)
+            assert again.broker == first.name
+            await first.until(lambda: len(first.of(SubscribeRequest)) == 1)
+            first.deliver([9])
+            assert await take(resumed, 1) == [9]
+            assert [notice.cause for _, notice in resumed.take_notices()] == [Cause.NEW_SESSION]
+        broker.stop()
+        async with octopia.connect([broker.url, second.url], resume=point, timeout=2.0) as again:
+            assert again.broker == second.name
+        await broker.start()
+
+
+@with_broker
+async def test_a_refusal_by_the_broker_of_the_session_is_final(broker: FakeBroker) -> None:
+    point = await point_at(broker)
+    broker.refusal = Closing(CloseCode.NAME_TAKEN, "this name is in use")
+    async with FakeBroker("a.0") as other:
+        with pytest.raises(ClosedByPeer, match="this name is in use"):
+            await octopia.connect([other.url, broker.url], resume=point)
 
 
 @with_broker

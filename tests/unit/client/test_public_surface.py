@@ -32,7 +32,7 @@ ATTRIBUTES = {
         "subscribe"
     ),
     octopia.Subscription: (
-        "acknowledge batches buffered gaps has_ended interest last_gap lost next next_batch next_news resume_point "
+        "acknowledge batches buffered gaps has_ended interest last_gap lost next next_batch next_events resume_point "
         "take_notices unsubscribe"
     ),
     octopia.Advertisement: "offer unadvertise",

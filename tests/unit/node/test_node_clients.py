@@ -206,6 +206,18 @@ class TestGrace:
         rig.node.wake(kept_ms + 1.0)
         assert client not in rig.node.clients
 
+    def test_it_may_ask_for_another_time_and_no_longer_for_one(self) -> None:
+        rig = met()
+        first, second = want(0, "x > 0").interest, want(1, "x > 1").interest
+        client = rig.join("C", SubscribeRequest(0, first, keep_ms=60_000.0), SubscribeRequest(1, second, keep_ms=20e3))
+        rig.tell("C", SubscribeRequest(0, first, keep_ms=30_000.0))
+        assert rig.node.clients[client].keep_ms == 30_000.0
+        assert not [each for each in rig.told("C") if isinstance(each, Refused)]
+        rig.tell("C", UnsubscribeRequest(0))
+        assert rig.node.clients[client].keep_ms == 20_000.0
+        rig.tell("C", SubscribeRequest(1, second))
+        assert rig.node.clients[client].keep_ms == 0.0
+
     def test_it_is_cut_off_while_it_is_away_if_too_much_waits(self) -> None:
         rig = met(node=make_node(settings=NodeSettings(LINKS, CLIENT_LINKS, client_queue_limit=2)))
         client = rig.join("C", want(0, "x > 0"))

@@ -131,7 +131,7 @@ def test_damage_and_wrong_use_are_told(tmp_path: Path):
         Archive(tmp_path / "one", "n > 7")
     with (
         Archive(tmp_path / "one", INTEREST),
-        pytest.raises(UsageError, match="expected an archive that no other process writes"),
+        pytest.raises(UsageError, match="expected an archive that no other process writes to"),
     ):
         Archive(tmp_path / "one", INTEREST)
     shutil.rmtree(spool_of(tmp_path / "one"))
@@ -146,6 +146,34 @@ def test_damage_and_wrong_use_are_told(tmp_path: Path):
         found_in(tmp_path / "one")
     with pytest.raises(InvalidData, match="expected the folder of an archive or a spool, got"):
         Records(tmp_path)
+
+
+def test_a_roll_of_large_rows_is_cut_into_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "_BYTES_AT_ONCE", 10_000)
+    with Archive(tmp_path, INTEREST) as writer:
+        large = [received(n, payload=bytes(3_000)) for n in range(20)]
+        add_to_spool(spool_of(tmp_path), numbered(*large), block=2)
+        assert writer.roll() == Rolled(20, 5, 20)
+    assert [each.end for each in read_commits(tmp_path)] == [4, 8, 12, 16, 20]
+    assert numbers_of(found_in(tmp_path)) == list(range(20))
+
+
+def test_a_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "_ROWS_PER_GROUP", 3)
+    add_to_archive(tmp_path, numbered(*map(received, range(8))))
+    batches = list(Records(tmp_path).batches(Question()))
+    assert [batch.column("number").to_pylist() for batch in batches] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_files_whose_commits_are_missing_are_not_removed(tmp_path: Path, kept: int):
+    add_to_archive(tmp_path, numbered(received(0)))
+    add_to_archive(tmp_path, numbered(received(1)))
+    for commit in sorted((tmp_path / "commits").iterdir())[kept:]:
+        commit.unlink()
+    with pytest.raises(DamagedData, match=rf"expected commits of the 2 rows .*, got commits of {kept} rows in"):
+        Archive(tmp_path, INTEREST)
+    assert len(list(tmp_path.glob("data/*/*"))) == 2
 
 
 def test_a_roll_that_is_cancelled_still_counts(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,12 +15,17 @@ from typer.testing import CliRunner
 
 from octopia.cli import app
 from octopia.content import format_filter, matches, normalise
-from octopia.errors import InvalidFilter, UsageError
+from octopia.errors import DamagedData, InvalidFilter, UsageError
 from octopia.protocol import Cause
 from octopia.protocol.messages import Gap
+from octopia.records.archive import Archive, spool_of
+from octopia.records.history import Records, read_slice
 from octopia.records.selection import Question, Selection, time_ms
+from octopia.records.spool import SpoolReader
 from property.content_strategies import expressions, predicates, publications
 from records_samples import (
+    DAY_MS,
+    INTEREST,
     MORNING_MS,
     add_to_archive,
     add_to_spool,
@@ -72,6 +78,36 @@ def test_times_are_read_and_anything_else_is_refused():
     for text in ("nan", "yesterday", ""):
         with pytest.raises(UsageError, match="expected a time such as 2026-11-18"):
             time_ms(text, 0.0)
+
+
+@pytest.mark.parametrize("read_before", [0, 1, 3])
+def test_rows_that_are_rolled_during_a_read_come_once(tmp_path: Path, read_before: int):
+    add_to_archive(tmp_path, numbered(*map(received, range(4))))
+    spool = spool_of(tmp_path)
+    add_to_spool(spool, numbered(*map(received, range(4, 10))), block=1, segment_bytes=1)
+    _, in_spool = Records(tmp_path).slices(Question())
+    batches = read_slice(in_spool)
+    found = [next(batches) for _ in range(read_before)]
+    with Archive(tmp_path, INTEREST) as writer:
+        # Two days, so that a commit has two files whose rows alternate.
+        late = [received(n, published_ms=MORNING_MS + DAY_MS * (n % 2)) for n in range(10, 14)]
+        add_to_spool(spool, numbered(*late), block=1, segment_bytes=1)
+        writer.roll()
+        add_to_spool(spool, numbered(received(14)), block=1, segment_bytes=1)
+    assert SpoolReader(spool).first_offset > 9, "the rows are no longer in the spool"
+    found += batches
+    assert [n for batch in found for n in batch.column("offset").to_pylist()] == list(range(4, 10))
+    longer = dataclasses.replace(in_spool, first=2, end=15)
+    assert [n for batch in read_slice(longer) for n in batch.column("number").to_pylist()] == list(range(2, 15))
+
+
+def test_rows_that_a_spool_has_removed_are_missed(tmp_path: Path):
+    add_to_spool(tmp_path, numbered(*map(received, range(4))), block=1, segment_bytes=1)
+    (part,) = Records(tmp_path).slices(Question())
+    SpoolReader(tmp_path).consumers.commit("report", 3)
+    add_to_spool(tmp_path, numbered(received(4)), block=1, segment_bytes=1)
+    with pytest.raises(DamagedData, match=r"expected the rows 0 to 3 of .*, got none from 0 on: .* read again"):
+        list(read_slice(part))
 
 
 def test_reading_starts_no_thread(tmp_path: Path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -167,7 +169,7 @@ def test_a_point_without_rows_is_remembered(tmp_path: Path):
 
 
 def test_only_one_process_writes_and_only_one_filter(tmp_path: Path):
-    with open_spool(tmp_path, INTEREST), pytest.raises(UsageError, match="that no other process writes"):
+    with open_spool(tmp_path, INTEREST), pytest.raises(UsageError, match="that no other process writes to"):
         open_spool(tmp_path, INTEREST).__enter__()
     with pytest.raises(UsageError, match=r"expected the filter of the spool in .*, which is n >= 0, got n > 7"):
         open_spool(tmp_path, "n > 7").__enter__()
@@ -301,12 +303,10 @@ def test_segments_go_when_all_consumers_have_committed(tmp_path: Path):
     consumers.commit("one", 4)
     consumers.commit("two", 2)
     with open_spool(tmp_path, INTEREST) as spool:
-        assert spool.trim() == 2
-    assert SpoolReader(tmp_path).first_offset == 2
-    assert numbers_in(tmp_path) == [2, 3, 4]
-    consumers.remove("two")
-    assert consumers.names() == ["one"]
-    with open_spool(tmp_path, INTEREST) as spool:
+        assert SpoolReader(tmp_path).first_offset == 2, "they are removed when it is opened"
+        assert numbers_in(tmp_path) == [2, 3, 4]
+        consumers.remove("two")
+        assert consumers.names() == ["one"]
         assert spool.trim() == 2
     consumers.commit("one", 1)
     assert consumers.committed("one") == 4
@@ -317,14 +317,55 @@ def test_without_consumers_everything_stays_until_retention_ends(tmp_path: Path)
     size = segments_in(tmp_path)[0].stat().st_size
     with open_spool(tmp_path, INTEREST) as spool:
         assert spool.trim() == 0
-    with open_spool(tmp_path, INTEREST, Retention(bytes=3 * size + 1)) as spool:
-        assert spool.trim() == 1
+    with open_spool(tmp_path, INTEREST, Retention(bytes=3 * size + 1)):
+        assert SpoolReader(tmp_path).first_offset == 1
     with open_spool(tmp_path, INTEREST, Retention(hours=1.0)) as spool:
         now_s = segments_in(tmp_path)[0].stat().st_mtime
         assert spool.trim(now_s + 3000.0) == 0
-        assert spool.trim(now_s + 4000.0) == 2
-        # The last one has the point from which the session continues.
-        assert spool.trim(now_s + 1e9) == 0
+        assert spool.trim(now_s + 4000.0) == 3
+    with open_spool(tmp_path, INTEREST) as spool:
+        assert (spool.end_offset, spool.resume_point, numbers_in(tmp_path)) == (4, "p3", [])
+
+
+def test_few_rows_are_removed_in_time_too(tmp_path: Path):
+    now_s = time.time()
+    late = to_batch([(1, Gap(Cause.NEW_SESSION))], now_s * 1000.0)
+    with open_spool(tmp_path, INTEREST, Retention(hours=10.0)) as spool:
+        spool.append(rows(), "begin")
+        spool.append(late, "p1")
+        spool.sync()
+        assert spool.tidy(now_s + 3000.0) == 0
+        assert len(segments_in(tmp_path)) == 1
+        assert spool.tidy(now_s + 4000.0) == 0
+        assert len(segments_in(tmp_path)) == 2, "a segment covers a tenth of the time"
+        assert spool.tidy(now_s + 8000.0) == 0
+        assert len(segments_in(tmp_path)) == 2, "one without rows has no age"
+    with open_spool(tmp_path, INTEREST, Retention(hours=10.0)) as spool:
+        assert (spool.end_offset, spool.resume_point) == (1, "p1")
+        assert spool.tidy(now_s + 37_000.0) == 1
+        spool.append(rows(1), "p2")
+    with open_spool(tmp_path, INTEREST) as spool:
+        assert (spool.end_offset, spool.resume_point) == (2, "p2")
+    assert numbers_in(tmp_path) == [1]
+
+
+def test_opening_a_spool_does_not_make_its_rows_younger(tmp_path: Path):
+    fill(tmp_path, 1)
+    (segment,) = segments_in(tmp_path)
+    os.utime(segment, (1000.0, 1000.0))
+    with open_spool(tmp_path, INTEREST):
+        assert segment.stat().st_mtime == 1000.0
+
+
+def test_a_segment_that_only_has_a_resume_point_is_not_begun_again(tmp_path: Path):
+    for point in ("begin", "again"):
+        with open_spool(tmp_path, INTEREST, segment_bytes=1) as spool:
+            spool.append(rows(), point)
+    with open_spool(tmp_path, INTEREST, segment_bytes=1) as spool:
+        assert (spool.resume_point, spool.cut_bytes) == ("again", 0)
+        spool.append(rows(0), "p1")
+    assert len(segments_in(tmp_path)) == 1
+    assert numbers_in(tmp_path) == [0]
 
 
 def test_a_segment_that_was_just_begun_does_not_cost_the_resume_point(tmp_path: Path):
@@ -335,6 +376,21 @@ def test_a_segment_that_was_just_begun_does_not_cost_the_resume_point(tmp_path: 
         assert spool.trim() == 0
     with open_spool(tmp_path, INTEREST) as spool:
         assert (spool.end_offset, spool.resume_point) == (2, "p1")
+
+
+def test_readers_may_commit_under_one_name_at_the_same_time(tmp_path: Path):
+    fill(tmp_path, 1)
+
+    def commit(reader: int) -> None:
+        consumers = SpoolReader(tmp_path).consumers
+        for offset in range(reader, 200, 8):
+            consumers.commit("one", offset)
+            assert (consumers.committed("one") or 0) >= offset, "it never moves back"
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(commit, range(8)))
+    assert SpoolReader(tmp_path).consumers.committed("one") == 199
+    assert SpoolReader(tmp_path).consumers.names() == ["one"]
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 101])

@@ -61,6 +61,15 @@ class TestClients:
         assert take_all(broker, client) == [refusal]
         broker.check()
 
+    def test_a_request_that_repeats_a_subscription_changes_nothing(self):
+        broker = make_tid_broker("b.0")
+        client = join(broker, "C", want(3, "x > 0"))
+        tables = broker.table_sizes()
+        broker.receive(client, [want(3, "x > 0")], 0.0)
+        assert take_all(broker, client) == []
+        assert broker.table_sizes() == tables
+        broker.check()
+
     def test_leaving_withdraws_everything(self):
         overlay = TidOverlay()
         overlay.ask("P", "a.0", offer(0, "x > 0"), want(1, "x > 0"))
