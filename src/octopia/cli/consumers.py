@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson
+from octopia.cli.options import AsJson, to_local_folder
 from octopia.errors import UsageError
 from octopia.records import archive
 from octopia.records.spool import SpoolReader
@@ -27,7 +27,9 @@ class _Progress:
 
 @examples("octopia consumers spool/ibm", "octopia consumers spool/ibm --remove report")
 def consumers(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a spool or of an archive.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a spool or of an archive.", callback=to_local_folder)
+    ],
     removed: Annotated[
         str | None, typer.Option("--remove", metavar="NAME", help="Remove this consumer.", show_default="none")
     ] = None,

@@ -70,6 +70,11 @@ class NeighbourLink(LinkEnd):
         return self.session is None or (self.session.is_up and self.session.peer_accepts_data)
 
 
+KEEPS_MAX = 10_000
+"""The maximum number of subscriptions per client whose ``keep_ms`` is noted. A node does not know which requests its
+broker refuses, so without a limit a client could fill its memory."""
+
+
 class ClientLink(LinkEnd):
     """The link to a client, which outlives a connection for a while, until ``expires_ms``.
 
@@ -121,7 +126,8 @@ class ClientLink(LinkEnd):
     def keep(self, handle: int, keep_ms: float) -> None:
         """Note for how long a subscription wants this client to be remembered."""
         if keep_ms > 0.0:
-            self.keeps_ms[handle] = keep_ms
+            if handle in self.keeps_ms or len(self.keeps_ms) < KEEPS_MAX:
+                self.keeps_ms[handle] = keep_ms
         else:
             self.keeps_ms.pop(handle, None)
 

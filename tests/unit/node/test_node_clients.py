@@ -10,6 +10,7 @@ from node_support import CLIENT_LINKS, LINKS, Rig, codes, full, make_node, make_
 from octopia.ids import ClientId
 from octopia.link import Session
 from octopia.node import NodeSettings, Ready
+from octopia.node.links import KEEPS_MAX
 from octopia.protocol import CONTROL_ONLY, Ack, Cause, CloseCode, Frame, Grant, Hello, Overflow
 from octopia.protocol.messages import CutOff, Refused, SubscribeRequest, UnsubscribeRequest
 from support import at, offer, say, subscribe, want
@@ -217,6 +218,16 @@ class TestGrace:
         assert rig.node.clients[client].keep_ms == 20_000.0
         rig.tell("C", SubscribeRequest(1, second))
         assert rig.node.clients[client].keep_ms == 0.0
+
+    def test_requests_to_be_remembered_take_a_limited_amount_of_memory(self) -> None:
+        rig = met()
+        client = rig.join("C")
+        link = rig.node.clients[client]
+        for handle in range(KEEPS_MAX + 5):
+            link.keep(handle, 1000.0 + handle)
+        assert len(link.keeps_ms) == KEEPS_MAX
+        link.keep(0, 60_000.0)
+        assert link.keep_ms == 60_000.0
 
     def test_it_is_cut_off_while_it_is_away_if_too_much_waits(self) -> None:
         rig = met(node=make_node(settings=NodeSettings(LINKS, CLIENT_LINKS, client_queue_limit=2)))
