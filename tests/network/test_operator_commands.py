@@ -236,7 +236,7 @@ def test_a_client_that_gets_a_publication_is_explained(screen: BlockingClient) -
         (["screen", "symbol=IBM", "price=-1"], "no advertisement allows it, so its publisher is refused:"),
         (["screen", "symbol=IBM", "price=101", "n=1"], "which does not declare n"),
         (["feed", "symbol=IBM", "price=101"], "it has no subscriptions"),
-        (["nobody", "symbol=IBM", "price=101"], "no broker has a client with this name; there are: feed, screen"),
+        (["nobody", "symbol=IBM", "price=101"], "no broker has a client with this name; known clients: feed, screen"),
     ],
 )
 def test_a_client_that_does_not_get_it_is_explained(arguments: list[str], why: str, screen: BlockingClient) -> None:

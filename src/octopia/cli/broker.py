@@ -273,7 +273,7 @@ def _wait_until_ready(workers: Workers, overlay: Overlay, screen: Console, host:
     share = f"{count}" if up == count else f"{up} of {count}"
     notify(screen, f"{share} brokers are up after {took:.1f} s, at {where}; Ctrl-C stops them")
     for broker, problem in workers.problems().items():
-        notify(screen, f"{broker} is {problem}")
+        notify(screen, f"{broker}: {problem}")
 
 
 def _poll(workers: Workers, port: HttpProcess | None) -> dict[str, dict[str, Any]]:

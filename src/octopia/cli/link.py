@@ -11,7 +11,9 @@ from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Rate, Url
 from octopia.cli.output import print_json
-from octopia.client.operators import ask, ask_overlay, ask_status
+from octopia.cli.overlays import ask_brokers
+from octopia.cli.sessions import waiting_for
+from octopia.client.operators import ask, ask_overlay
 from octopia.errors import NetworkError, PeerError, UnknownBroker, UsageError
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -96,7 +98,8 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 async def _addresses(url: str | None) -> tuple[dict[str, Any], dict[str, Address]]:
-    return await ask_overlay(await find_operated(url))
+    async with waiting_for("a broker to answer"):
+        return await ask_overlay(await find_operated(url))
 
 
 def _known(source: str, addresses: dict[str, Address], overlay: dict[str, Any]) -> Address:
@@ -132,7 +135,7 @@ async def _ask_ends(url: str | None, directions: list[tuple[str, str]], verb: Ve
 
 
 async def _list(url: str | None) -> list[dict[str, Any]]:
-    return link_rows((await ask_status(await find_operated(url))).reports)
+    return link_rows((await ask_brokers(url, Command(Verb.REPORT))).reports)
 
 
 def link_rows(reports: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -100,7 +100,9 @@ def _list_clients(found: _Explanation, clients: Answers) -> None:
     """Add that there is no such client, and list the clients there are."""
     names = sorted({row["client"] for answer in clients.reports.values() for row in answer["clients"]})
     shown = ", ".join(names[:_SHOWN_MAX]) or "none"
-    found.fails(f"no broker has a client with this name; there are: {shown}{' and more' * (len(names) > _SHOWN_MAX)}")
+    found.fails(
+        f"no broker has a client with this name; known clients: {shown}{' and more' * (len(names) > _SHOWN_MAX)}"
+    )
 
 
 def _judge_subscriptions(found: _Explanation, tables: Answers) -> None:
@@ -150,7 +152,7 @@ def _routing_obstacles(found: _Explanation, row: dict[str, Any]) -> list[str]:
 
 def _add_troubles(found: _Explanation, status: Answers) -> None:
     """Add everything that may delay or lose publications: brokers that do not run, links that are down, and losses."""
-    found.lines += [f"{broker} is {problem}" for broker, problem in status.problems.items()]
+    found.lines += [f"{broker}: {problem}" for broker, problem in status.problems.items()]
     for row in link_rows(status.reports):
         if row["state"] != "up":
             found.lines.append(f"the link from {row['from']} to {row['to']} is {row['state']}")

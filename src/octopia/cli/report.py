@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.link import link_rows
 from octopia.cli.options import AsJson, Broker, Url
 from octopia.cli.output import console, print_json
-from octopia.client.operators import Answers, ask_everyone
+from octopia.cli.overlays import Watched, ask_brokers
+from octopia.client.operators import Answers
 from octopia.errors import UnknownBroker, UsageError
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -49,16 +49,12 @@ def _show(report: _Report, url: str | None, broker: str | None, *, watch: bool, 
     if watch:
         _watch(report, url, broker)
         return
-    found = run_loop(_ask(report, url))
+    found = run_loop(ask_brokers(url, report.command))
     rows = _selected(report, found, broker)
     if as_json:
         print_json({"overlay": found.overlay["name"], report.name: rows, "problems": found.problems})
     else:
         console().print(_table(report, found, rows))
-
-
-async def _ask(report: _Report, url: str | None) -> Answers:
-    return await ask_everyone(await find_operated(url), report.command)
 
 
 def _selected(report: _Report, found: Answers, broker: str | None) -> list[Row]:
@@ -70,10 +66,11 @@ def _selected(report: _Report, found: Answers, broker: str | None) -> list[Row]:
 def _watch(report: _Report, url: str | None, broker: str | None) -> None:
     from rich.live import Live
 
+    watched = Watched(url)
     try:
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                found = run_loop(_ask(report, url))
+                found = run_loop(watched.ask(report.command))
                 live.update(_table(report, found, _selected(report, found, broker)), refresh=True)
                 time.sleep(REFRESH_S)
     except KeyboardInterrupt:

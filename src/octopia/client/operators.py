@@ -22,6 +22,8 @@ from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, Wi
 from octopia.transport import Connection
 from octopia.wire import Limits
 
+OPEN_S = 4.0
+"""The time limit for connecting an operator, up to the broker's greeting."""
 ANSWER_S = 5.0
 """The time limit for an answer to an operator."""
 _CLOSING_S = 1.0
@@ -80,8 +82,17 @@ class Operator:
 
     async def open(self) -> None:
         """Connect; raise Unavailable, or the reason why the broker does not accept this operator."""
-        loop, address = asyncio.get_running_loop(), self.address
         token = await self._credentials.token()
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self._greet(await self._connect(), token)
+        except TimeoutError:
+            raise Unavailable(
+                f"expected a greeting from a broker at {self.address} within {OPEN_S:g} s, got none"
+            ) from None
+
+    async def _connect(self) -> Connection:
+        loop, address = asyncio.get_running_loop(), self.address
         tls = self._credentials.tls_towards(address)
         try:
             _, connection = await loop.create_connection(
@@ -95,12 +106,16 @@ class Operator:
                 "Start one with `octopia up`"
             ) from None
         self._connection = connection
-        connection.expect_opening()
-        connection.send([Opening(Role.OPERATOR, "operator", broker=address.broker, token=token)])
+        return connection
+
+    async def _greet(self, connection: Connection, token: str) -> None:
+        connection.send([Opening(Role.OPERATOR, "operator", broker=self.address.broker, token=token)])
         try:
             await self._asker.opened
         except BaseException:
-            await self._close(connection)
+            # A peer that has not greeted may never close its end.
+            connection.abort()
+            await connection.wait_closed()
             raise
 
     def drop(self) -> None:
@@ -115,8 +130,11 @@ class Operator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._connection is not None:
-            await self._close(self._connection)
+        if self._connection is None:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self._connection.abort()  # The time of the caller is over.
+        await self._close(self._connection)
 
     @staticmethod
     async def _close(connection: Connection) -> None:
@@ -188,9 +206,14 @@ class Answers:
     """The answers of all brokers of an overlay to the same command, and why the others gave none."""
 
     overlay: dict[str, Any]
-    brokers: tuple[str, ...]
+    addresses: dict[str, Address]
     reports: dict[str, dict[str, Any]]
     problems: dict[str, str]
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The names of all brokers."""
+        return tuple(self.addresses)
 
 
 async def ask_everyone(entry: Address, command: Command) -> Answers:
@@ -215,12 +238,16 @@ async def ask_everyone(entry: Address, command: Command) -> Answers:
     await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
     if refusals and not reports:
         raise refusals[0]
-    return Answers(overlay, tuple(addresses), reports, problems)
+    return Answers(overlay, addresses, reports, problems)
 
 
 async def ask_status(entry: Address) -> OverlayStatus:
     """Ask one broker for its overlay, and then all brokers for their reports."""
-    found = await ask_everyone(entry, Command(Verb.REPORT))
+    return status_of(await ask_everyone(entry, Command(Verb.REPORT)))
+
+
+def status_of(found: Answers) -> OverlayStatus:
+    """Return the state of an overlay from the answers of its brokers."""
     overlay = found.overlay
     return OverlayStatus(
         overlay["name"], overlay["tree"], overlay["clusters"], found.brokers, found.reports, found.problems
