@@ -248,6 +248,54 @@ def test_a_client_that_does_not_get_it_is_explained(arguments: list[str], why: s
     assert (found["client"], found["delivered"]) == (arguments[0], False)
 
 
+@pytest.fixture
+def crowd(running: Running) -> Iterator[BlockingClient]:
+    """A client at c.0 with 30 subscriptions and advertisements, and then one at a.0 of the same cluster."""
+    with (
+        connect_blocking(running.url("c.0"), name="crowd") as crowd,
+        connect_blocking(running.url("a.0"), name="late") as late,
+    ):
+        for number in range(30):
+            crowd.advertise(f"kind = 'crowd' AND n = {number}")
+            crowd.subscribe(f"kind = 'crowd' AND n = {number}")
+        late.subscribe("kind = 'late'")
+        yield crowd
+
+
+def test_reports_beyond_the_limit_have_the_rows_of_the_broker(crowd: BlockingClient) -> None:
+    found = as_json("report", "subs", "-b", "a.0", "--limit", "20")
+    assert [(row["broker"], row["client"]) for row in found["subscriptions"]] == [("a.0", "late")]
+    assert found["total"] == 1
+    assert octopia("report", "subs", "-b", "a.0", "--limit", "1").startswith("six: 1 subscription ")
+    assert octopia("report", "subs", "--limit", "20").startswith("six: 21 of 31 subscriptions ")
+    assert octopia("report", "civ", "--limit", "20").startswith("six: 20 of 30 advertisements ")
+    assert octopia("report", "clients", "-b", "c.0", "--limit", "1").startswith("six: 1 client ")
+
+
+def test_rows_that_match_come_first(crowd: BlockingClient, running: Running) -> None:
+    command = Command(Verb.TABLES, rows=2, hosted=True, attributes={"kind": "crowd", "n": 29})
+    (tables,) = run_loop(ask(parse_url(running.url("c.0")), command))
+    for table in ("subscriptions", "advertisements"):
+        assert [row["filter"] for row in tables[table]] == [
+            "kind = 'crowd' AND n = 29",
+            "kind = 'crowd' AND n = 0",
+        ]
+        assert (tables["total"][table], tables["matching"][table]) == (30, 1)
+
+
+def test_an_explanation_of_many_rows_is_short(crowd: BlockingClient) -> None:
+    lines = octopia("explain", "crowd", "kind=crowd", "n=29").splitlines()
+    assert lines[:3] == [
+        "crowd gets kind=crowd n=29",
+        "it is connected to c.0",
+        "subscription (kind = 'crowd' AND n = 29): matches",
+    ]
+    assert "and 20 more subscriptions" in lines
+    assert lines[-1] == "crowd at c.0 may publish it (kind = 'crowd' AND n = 29)"
+    refused = invoke("explain", "crowd", "kind=crowd", "n=-1").stdout.splitlines()
+    assert refused[-1] == "and 20 more advertisements"
+
+
 def test_a_scenario_is_explained_elsewhere(running: Running) -> None:
     with pytest.raises(UsageError, match=r"use octopia sim explain x\.toml"):
         octopia("explain", "x.toml", "a=1")

@@ -30,3 +30,8 @@ def notify(screen: Console, text: str) -> None:
 def print_json(value: Any) -> None:
     """Print a value as JSON, always the same bytes for the same value."""
     print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201 - the output of the command
+
+
+def count_of(number: int, plural: str) -> str:
+    """Return a number with its noun: "1 broker", "2 brokers"."""
+    return f"{number:,} {plural.removesuffix('s') if number == 1 else plural}"

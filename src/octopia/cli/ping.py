@@ -12,7 +12,7 @@ import typer
 from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Broker, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import count_of, print_json
 from octopia.client.operators import Operator
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -28,8 +28,8 @@ def ping(
 ) -> None:
     """Measure the round trip to a broker.
 
-    The broker answers from its event loop, so the times include the publications that it handles meanwhile. Brokers
-    answer on their own machine only.
+    The broker answers from its event loop, so the times include the publications that it handles in the meantime.
+    Brokers answer on their own machine only.
     """
     name, trips_ms = run_loop(_ping(url, broker, count, interval, is_quiet=as_json))
     summary = _summary(name, trips_ms)
@@ -37,7 +37,7 @@ def ping(
         print_json(summary)
         return
     typer.echo(
-        f"{name}: {count} round trips, min {summary['min_ms']:.3f} ms, mean {summary['mean_ms']:.3f} ms, "
+        f"{name}: {count_of(count, 'round trips')}, min {summary['min_ms']:.3f} ms, mean {summary['mean_ms']:.3f} ms, "
         f"max {summary['max_ms']:.3f} ms"
     )
 

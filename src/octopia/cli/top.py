@@ -12,7 +12,7 @@ import typer
 
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Url
-from octopia.cli.output import console, print_json
+from octopia.cli.output import console, count_of, print_json
 from octopia.cli.overlays import Watched
 from octopia.cli.report import broker_rows
 from octopia.client.operators import Answers
@@ -117,7 +117,7 @@ def _table(found: Answers, rows: Sequence[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     missing = f"; no answer from {', '.join(found.problems)}" if found.problems else ""
-    table = Table(title=f"{found.overlay['name']}: {len(rows)} brokers{missing}", title_justify="left")
+    table = Table(title=f"{found.overlay['name']}: {count_of(len(rows), 'brokers')}{missing}", title_justify="left")
     for column in _COLUMNS:
         is_text = column in ("broker", "congested")
         table.add_column(column.replace("_per_s", "/s"), justify="left" if is_text else "right")
