@@ -20,7 +20,7 @@ from ticking import ticks
 from typer.testing import CliRunner, Result
 
 from octopia.addresses import Address
-from octopia.cli import app, report, top
+from octopia.cli import app, publish, report, top
 from octopia.client import BlockingClient, connect_blocking
 from octopia.client.attempts import connect_to
 from octopia.client.operators import Asker, ask, is_here, is_wanted
@@ -306,6 +306,22 @@ def test_a_publication_that_nobody_wants_is_accepted_and_told(screen: BlockingCl
     assert as_json("pub", "symbol=SAP", "price=1")["wanted"] is False
     assert as_json("pub", "symbol=IBM", "price=101", "-b", "b.0")["wanted"] is True
     assert "nobody" not in octopia("pub", "symbol=IBM", "price=101")
+
+
+def test_lines_that_nobody_wants_are_counted(screen: BlockingClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, unwanted = "symbol=IBM price=101\n", "symbol=SAP price=1\n"
+    for lines, remark in (
+        (wanted, ""),
+        (unwanted, "; no subscription matches it now"),
+        (unwanted * 2, "; no subscription matches them now"),
+        (wanted + unwanted * 60, "; no subscription matches 60 of them now"),
+    ):
+        assert octopia("pub", "--stdin", input=lines).endswith(f" s{remark}\n")
+    monkeypatch.setattr(publish, "_CHECKED_MAX", 2)
+    shown = octopia("pub", "--stdin", input=unwanted * 2 + wanted + unwanted)
+    assert shown.endswith(" s; no subscription matches 1 of the last 2 now\n")
+    found = json.loads(octopia("pub", "--stdin", "--json", input=unwanted * 2))
+    assert (found["accepted"], found["checked"], found["unwanted"], found["wanted"]) == (2, 2, 2, False)
 
 
 def test_brokers_of_other_machines_are_not_asked() -> None:

@@ -13,14 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
-from octopia.cli.contexts import find_operated, find_urls
+from octopia.cli.contexts import find_for_client
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Broker, ClientName, Count, Timeout, Url
 from octopia.cli.sessions import connected, end_like_ctrl_c, waiting_for
 from octopia.cli.values import show_value
 from octopia.client import Client, Received, Subscription
-from octopia.client.operators import ask_advertisements, is_here
-from octopia.client.urls import find_addresses
+from octopia.client.operators import ask_advertisements
 from octopia.content import Disjunction, parse_filter
 from octopia.content.doubts import doubts_about
 from octopia.errors import OctopiaError, UsageError
@@ -128,9 +127,9 @@ async def _warn(client: Client, interest: Disjunction, at: _At) -> None:
     """Print warnings about a filter, by itself and compared with the advertisements of the overlay."""
     advertisements: list[Disjunction] = []
     try:
-        addresses = find_addresses(await find_urls(at.url, at.broker))
-        if all([await is_here(each) for each in addresses]):
-            advertisements = await ask_advertisements(await find_operated(at.url, at.broker), client.broker)
+        entry = await find_for_client(at.url, at.broker)
+        if entry is not None:
+            advertisements = await ask_advertisements(entry, client.broker)
     except OctopiaError:
         pass  # There may still be warnings about the filter by itself.
     for doubt in doubts_about(interest, advertisements):

@@ -29,6 +29,7 @@ ANSWER_S = 5.0
 _CLOSING_S = 1.0
 _ADVERTISEMENTS_MAX = 100
 """The advertisements of each region that a filter is compared with."""
+_COMMANDS_AT_ONCE = 50
 ANSWER_LIMITS = Limits(control_bytes_max=64 * 1024 * 1024)
 """The size of an answer: one that lists tables may be large."""
 
@@ -255,20 +256,31 @@ def status_of(found: Answers) -> OverlayStatus:
 
 
 async def is_wanted(entry: Address, host: str, attributes: Mapping[str, Value]) -> bool | None:
-    """Return whether some subscription matches a publication of clients of the broker ``host`` now.
+    """Return whether some subscription matches a publication of clients of the broker ``host`` now, or None."""
+    (answer,) = await are_wanted(entry, host, [attributes])
+    return answer
+
+
+async def are_wanted(entry: Address, host: str, publications: Sequence[Mapping[str, Value]]) -> list[bool | None]:
+    """Return for each publication of clients of the broker ``host`` whether some subscription matches it now.
 
     Each broker knows the subscriptions of its cluster, so one broker per cluster is asked, those of the host's region.
-    The answer is None if one of them cannot be asked, and no other says yes. Brokers of other machines would refuse to
-    answer and log it, so they are not asked.
+    The answer is None if one of them cannot be asked, and no other says yes. Without a token, brokers of other machines
+    would refuse to answer and log it, so they are not asked.
     """
-    if not await is_here(entry):
-        return None
+    unknown: list[bool | None] = [None] * len(publications)
+    has_token = bool(await find_credentials().token())
+    if not (has_token or await is_here(entry)):
+        return unknown
     region = host.rpartition(".")[0]
     brokers = await _brokers_where(entry, lambda name: name.rpartition(".")[0] == region)
-    reports = await _ask_those_here(brokers, Command(Verb.WANTED, attributes=dict(attributes)))
-    if any(each["wanted"] for each in reports):
-        return True
-    return False if brokers and len(reports) == len(brokers) else None
+    commands = [Command(Verb.WANTED, attributes=dict(each)) for each in publications]
+    asked = brokers if has_token else await _those_here(brokers)
+    answers = [[bool(each["wanted"]) for each in reports] for reports in await _ask_each(asked, commands)]
+    if not answers:
+        return unknown
+    negative = False if len(answers) == len(brokers) else None
+    return [any(of_one) or negative for of_one in zip(*answers, strict=True)]
 
 
 async def is_here(address: Address) -> bool:
@@ -294,7 +306,8 @@ async def ask_advertisements(entry: Address, host: str) -> list[Disjunction]:
     cluster = host.rpartition(".")[2]
     brokers = await _brokers_where(entry, lambda name: name.rpartition(".")[2] == cluster)
     found = []
-    for tables in await _ask_those_here(brokers, Command(Verb.TABLES, rows=_ADVERTISEMENTS_MAX)):
+    command = Command(Verb.TABLES, rows=_ADVERTISEMENTS_MAX)
+    for (tables,) in await _ask_each(await _those_here(brokers), [command]):
         for each in tables["advertisements"]:
             with contextlib.suppress(InvalidFilter):  # Its text may be too long, or not whole.
                 found.append(parse_filter(each["filter"]))
@@ -310,8 +323,20 @@ async def _brokers_where(entry: Address, is_asked: Callable[[str], bool]) -> lis
     return [address for name, address in addresses.items() if is_asked(name)]
 
 
-async def _ask_those_here(brokers: Sequence[Address], command: Command) -> list[dict[str, Any]]:
-    """Return the reports of the brokers on this machine that answer a command."""
-    asked = [each for each in brokers if await is_here(each)]
-    answers = await asyncio.gather(*(ask(each, command) for each in asked), return_exceptions=True)
-    return [each[0] for each in answers if isinstance(each, list)]
+async def _those_here(brokers: Sequence[Address]) -> list[Address]:
+    return [each for each in brokers if await is_here(each)]
+
+
+async def _ask_each(brokers: Sequence[Address], commands: Sequence[Command]) -> list[list[dict[str, Any]]]:
+    """Send the same commands to several brokers, and return the reports of each that answers all of them."""
+    answers = await asyncio.gather(*(_ask_in_parts(each, commands) for each in brokers), return_exceptions=True)
+    return [each for each in answers if isinstance(each, list)]
+
+
+async def _ask_in_parts(broker: Address, commands: Sequence[Command]) -> list[dict[str, Any]]:
+    """Send many commands, some at a time: a broker that answers does nothing else."""
+    reports: list[dict[str, Any]] = []
+    async with Operator(broker) as operator:
+        for begin in range(0, len(commands), _COMMANDS_AT_ONCE):
+            reports += await operator.ask(*commands[begin : begin + _COMMANDS_AT_ONCE])
+    return reports
