@@ -308,6 +308,19 @@ def test_a_publication_that_nobody_wants_is_accepted_and_told(screen: BlockingCl
     assert "nobody" not in octopia("pub", "symbol=IBM", "price=101")
 
 
+def test_reports_show_control_characters_as_escapes(running: Running) -> None:
+    with connect_blocking(running.url("c.1")) as client:
+        client.subscribe("symbol = '\x1b]0;owned\x07'")
+        shown = octopia("report", "subs")
+    assert r"symbol = '\x1b]0;owned\x07'" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_trace_has_values_as_filters_have_them(running: Running) -> None:
+    shown = octopia("trace", "b=true", "s=it's", "n=1", "--wait", "0.1")
+    assert shown.startswith("b = TRUE, s = 'it''s', n = 1, published at a.0\n")
+
+
 def test_lines_that_nobody_wants_are_counted(screen: BlockingClient, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, unwanted = "symbol=IBM price=101\n", "symbol=SAP price=1\n"
     for lines, remark in (

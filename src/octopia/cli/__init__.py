@@ -231,5 +231,7 @@ def _next_step(error: OctopiaError) -> str:
 
 
 def _fail(error: OctopiaError | str, code: int) -> NoReturn:
-    print(f"octopia: {error}", file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
+    from octopia.cli.output import printable
+
+    print(printable(f"octopia: {error}"), file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
     sys.exit(code)

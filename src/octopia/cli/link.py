@@ -10,7 +10,7 @@ from octopia.addresses import Address
 from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Rate, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import echo, print_json
 from octopia.cli.overlays import ask_brokers
 from octopia.cli.sessions import waiting_for
 from octopia.client.operators import ask, ask_overlay
@@ -48,7 +48,7 @@ def throttle(
         print_json(shaped)
         return
     for each in shaped:
-        typer.echo(f"{each['from']} to {each['to']}: {_describe(each)}")
+        echo(f"{each['from']} to {each['to']}: {_describe(each)}")
 
 
 @examples("octopia link cut b.3:b.0", "octopia link cut b.3:b.0 --json")
@@ -87,7 +87,7 @@ def show(url: Url = None, as_json: AsJson = False) -> None:
     for each in rows:
         shape = f", {_describe(each)}" if each["rate"] or each["delay_ms"] else ""
         congested = ", congested" if each["congested"] and each["state"] == "up" else ""
-        typer.echo(f"{each['from']} to {each['to']} ({each['kind']}): {each['state']}{congested}{shape}")
+        echo(f"{each['from']} to {each['to']} ({each['kind']}): {each['state']}{congested}{shape}")
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -159,7 +159,7 @@ def _show_cut(link: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(link)
     else:
-        typer.echo(f"{link['from']} to {link['to']}: {'cut' if link['cut'] else 'no longer cut'}")
+        echo(f"{link['from']} to {link['to']}: {'cut' if link['cut'] else 'no longer cut'}")
 
 
 def _describe(shape: dict[str, Any]) -> str:

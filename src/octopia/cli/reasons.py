@@ -12,7 +12,7 @@ from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.link import link_rows
 from octopia.cli.options import AsJson, Broker, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import echo, print_json
 from octopia.cli.sessions import waiting_for
 from octopia.cli.values import read_attributes, show_value
 from octopia.client.operators import Answers, ask_everyone
@@ -51,7 +51,7 @@ def explain(
         print_json(dataclasses.asdict(explanation))
     else:
         for line in explanation.lines:
-            typer.echo(line)
+            echo(line)
     if not explanation.delivered:
         raise typer.Exit(1)
 

@@ -8,9 +8,8 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 
-import typer
-
 from octopia.cli.contexts import all_urls_of, find_urls
+from octopia.cli.output import echo
 from octopia.client import Client, connect
 from octopia.client.client import CONNECT_S
 from octopia.client.urls import parse_url
@@ -24,7 +23,7 @@ _NAMES_MAX = 3
 @contextlib.asynccontextmanager
 async def waiting_for(what: str) -> AsyncIterator[None]:
     """Say on stderr what a command waits for, if the block takes longer than a second."""
-    timer = asyncio.get_running_loop().call_later(PATIENCE_S, lambda: typer.echo(f"waiting for {what}", err=True))
+    timer = asyncio.get_running_loop().call_later(PATIENCE_S, lambda: echo(f"waiting for {what}", err=True))
     try:
         yield
     finally:
