@@ -159,6 +159,7 @@ ITEMS: tuple[WireItem, ...] = (
     *frames(*MESSAGES),
     Command(Verb.REPORT),
     Command(Verb.THROTTLE, "b.0", rate=50.0, delay_ms=0.5),
+    Command(Verb.TABLES, hosted=True),
     Command(Verb.TABLES, client="feed-1", rows=10, attributes={"x": 1, "y": 2.5, "z": "text", "b": True}),
     Answer({"id": "b.3", "links": {"b.0": {"up": True, "queue": 3}}}),
     Answer(problem="there is no such link"),

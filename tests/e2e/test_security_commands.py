@@ -59,7 +59,7 @@ def test_from_nothing_to_a_protected_overlay(tmp_path: Path):
     ) as overlay:
         try:
             assert overlay.stdout is not None
-            assert re.match(r"1 brokers are up .* for this machine only; Ctrl-C", overlay.stdout.readline())
+            assert re.match(r"1 broker is up .* for this machine only; Ctrl-C", overlay.stdout.readline())
             ca = {"OCTOPIA_CA": str(tmp_path / "certs/ca.pem")}
             published = octopia(tmp_path, "pub", "x=1", "-b", "a.0", OCTOPIA_TOKEN=everything, **ca)
             assert "1 accepted" in published
@@ -136,6 +136,7 @@ def test_a_token_is_printed_once_and_stored_as_a_hash(tmp_path: Path):
         (["fe ed", "--read", "TRUE"], "letters, digits"),
         (["feed", "--read", "x >"], "expected"),
         (["feed", "--read", "TRUE", "--expires", "soon"], "expected a lifetime"),
+        (["feed", "--read", "TRUE", "--expires", "2020-01-01"], "got 2020-01-01, which is in the past"),
         (["feed", "--role", "king"], "king"),
     ],
 )

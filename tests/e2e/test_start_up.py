@@ -6,9 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from processes import free_ports
 
 BROKERS = ("octopia.broker", "octopia.matching", "octopia.node", "octopia.overlay", "octopia.runtime", "octopia.tid")
 LARGE = ("networkx", "numpy", "pandas", "pyarrow", "matplotlib", "pyspark", "hypothesis", "opentelemetry")
+MODULES_MAX = 450
+"""The modules of a command that publishes, about 330 with those of Python itself, and room for other versions."""
 NO_DATA = (*BROKERS, *LARGE, "octopia.simulator", "octopia.experiments", "octopia.pipeline", "octopia.workloads")
 
 
@@ -44,3 +47,12 @@ def test_only_what_is_needed_is_loaded(code: str, needed: str, unneeded: tuple[s
     loaded = loaded_by(code)
     assert needed in loaded
     assert sorted(loaded.intersection(unneeded)) == []
+
+
+def test_publishing_loads_few_modules() -> None:
+    (port,) = free_ports(1)
+    loaded = loaded_by(command("pub", "x=1", "--url", f"octopia://127.0.0.1:{port}", "--timeout", "0.1"))
+    assert "octopia.client.channel" in loaded
+    assert len(loaded) < MODULES_MAX
+    # A package of the overlay may grow, but not by many modules that a client does not need.
+    assert len([each for each in loaded if each.partition(".")[0] == "octopia"]) < 120

@@ -99,7 +99,7 @@ def test_the_page(page: Page) -> None:
             if command.endswith("&") or arguments[1] == "up":
                 told = page.start(arguments)
             else:
-                told = CliRunner().invoke(app, arguments[1:], env={"COLUMNS": "90", "TERM": "dumb"}).output
+                told = CliRunner().invoke(app, arguments[1:], env={"COLUMNS": "90", "TERM": "dumb"}).stdout
             assert page.as_shown(told) == page.as_shown(shown), command
             if "feed" in arguments:
                 wait_for_feed()

@@ -20,7 +20,7 @@ from ticking import ticks
 from typer.testing import CliRunner, Result
 
 from octopia.addresses import Address
-from octopia.cli import app, report, top
+from octopia.cli import app, publish, report, top
 from octopia.client import BlockingClient, connect_blocking
 from octopia.client.attempts import connect_to
 from octopia.client.operators import Asker, ask, is_here, is_wanted
@@ -236,7 +236,7 @@ def test_a_client_that_gets_a_publication_is_explained(screen: BlockingClient) -
         (["screen", "symbol=IBM", "price=-1"], "no advertisement allows it, so its publisher is refused:"),
         (["screen", "symbol=IBM", "price=101", "n=1"], "which does not declare n"),
         (["feed", "symbol=IBM", "price=101"], "it has no subscriptions"),
-        (["nobody", "symbol=IBM", "price=101"], "no broker has a client with this name; there are: feed, screen"),
+        (["nobody", "symbol=IBM", "price=101"], "no broker has a client with this name; known clients: feed, screen"),
     ],
 )
 def test_a_client_that_does_not_get_it_is_explained(arguments: list[str], why: str, screen: BlockingClient) -> None:
@@ -246,6 +246,54 @@ def test_a_client_that_does_not_get_it_is_explained(arguments: list[str], why: s
     assert why in result.stdout
     found = json.loads(invoke("explain", *arguments, "--json").stdout)
     assert (found["client"], found["delivered"]) == (arguments[0], False)
+
+
+@pytest.fixture
+def crowd(running: Running) -> Iterator[BlockingClient]:
+    """A client at c.0 with 30 subscriptions and advertisements, and then one at a.0 of the same cluster."""
+    with (
+        connect_blocking(running.url("c.0"), name="crowd") as crowd,
+        connect_blocking(running.url("a.0"), name="late") as late,
+    ):
+        for number in range(30):
+            crowd.advertise(f"kind = 'crowd' AND n = {number}")
+            crowd.subscribe(f"kind = 'crowd' AND n = {number}")
+        late.subscribe("kind = 'late'")
+        yield crowd
+
+
+def test_reports_beyond_the_limit_have_the_rows_of_the_broker(crowd: BlockingClient) -> None:
+    found = as_json("report", "subs", "-b", "a.0", "--limit", "20")
+    assert [(row["broker"], row["client"]) for row in found["subscriptions"]] == [("a.0", "late")]
+    assert found["total"] == 1
+    assert octopia("report", "subs", "-b", "a.0", "--limit", "1").startswith("six: 1 subscription ")
+    assert octopia("report", "subs", "--limit", "20").startswith("six: 21 of 31 subscriptions ")
+    assert octopia("report", "civ", "--limit", "20").startswith("six: 20 of 30 advertisements ")
+    assert octopia("report", "clients", "-b", "c.0", "--limit", "1").startswith("six: 1 client ")
+
+
+def test_rows_that_match_come_first(crowd: BlockingClient, running: Running) -> None:
+    command = Command(Verb.TABLES, rows=2, hosted=True, attributes={"kind": "crowd", "n": 29})
+    (tables,) = run_loop(ask(parse_url(running.url("c.0")), command))
+    for table in ("subscriptions", "advertisements"):
+        assert [row["filter"] for row in tables[table]] == [
+            "kind = 'crowd' AND n = 29",
+            "kind = 'crowd' AND n = 0",
+        ]
+        assert (tables["total"][table], tables["matching"][table]) == (30, 1)
+
+
+def test_an_explanation_of_many_rows_is_short(crowd: BlockingClient) -> None:
+    lines = octopia("explain", "crowd", "kind=crowd", "n=29").splitlines()
+    assert lines[:3] == [
+        "crowd gets kind=crowd n=29",
+        "it is connected to c.0",
+        "subscription (kind = 'crowd' AND n = 29): matches",
+    ]
+    assert "and 20 more subscriptions" in lines
+    assert lines[-1] == "crowd at c.0 may publish it (kind = 'crowd' AND n = 29)"
+    refused = invoke("explain", "crowd", "kind=crowd", "n=-1").stdout.splitlines()
+    assert refused[-1] == "and 20 more advertisements"
 
 
 def test_a_scenario_is_explained_elsewhere(running: Running) -> None:
@@ -258,6 +306,35 @@ def test_a_publication_that_nobody_wants_is_accepted_and_told(screen: BlockingCl
     assert as_json("pub", "symbol=SAP", "price=1")["wanted"] is False
     assert as_json("pub", "symbol=IBM", "price=101", "-b", "b.0")["wanted"] is True
     assert "nobody" not in octopia("pub", "symbol=IBM", "price=101")
+
+
+def test_reports_show_control_characters_as_escapes(running: Running) -> None:
+    with connect_blocking(running.url("c.1")) as client:
+        client.subscribe("symbol = '\x1b]0;owned\x07'")
+        shown = octopia("report", "subs")
+    assert r"symbol = '\x1b]0;owned\x07'" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_trace_has_values_as_filters_have_them(running: Running) -> None:
+    shown = octopia("trace", "b=true", "s=it's", "n=1", "--wait", "0.1")
+    assert shown.startswith("b = TRUE, s = 'it''s', n = 1, published at a.0\n")
+
+
+def test_lines_that_nobody_wants_are_counted(screen: BlockingClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, unwanted = "symbol=IBM price=101\n", "symbol=SAP price=1\n"
+    for lines, remark in (
+        (wanted, ""),
+        (unwanted, "; no subscription matches it now"),
+        (unwanted * 2, "; no subscription matches them now"),
+        (wanted + unwanted * 60, "; no subscription matches 60 of them now"),
+    ):
+        assert octopia("pub", "--stdin", input=lines).endswith(f" s{remark}\n")
+    monkeypatch.setattr(publish, "_CHECKED_MAX", 2)
+    shown = octopia("pub", "--stdin", input=unwanted * 2 + wanted + unwanted)
+    assert shown.endswith(" s; no subscription matches 1 of the last 2 now\n")
+    found = json.loads(octopia("pub", "--stdin", "--json", input=unwanted * 2))
+    assert (found["accepted"], found["checked"], found["unwanted"], found["wanted"]) == (2, 2, 2, False)
 
 
 def test_brokers_of_other_machines_are_not_asked() -> None:

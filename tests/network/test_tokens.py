@@ -17,8 +17,10 @@ from secured import Secured
 from stranger import Stranger, greeting
 
 import octopia
+from octopia.addresses import Address
+from octopia.cli.contexts import find_for_client
 from octopia.client.credentials import Credentials
-from octopia.client.operators import Operator, ask_status
+from octopia.client.operators import Operator, are_wanted, ask_status, is_wanted
 from octopia.client.urls import parse_url
 from octopia.content import Publication
 from octopia.errors import AccessDenied, ClosedByPeer, RequestRefused, UsageError
@@ -328,6 +330,30 @@ def test_a_client_may_ask_for_addresses_and_for_what_it_may_publish_only(tmp_pat
                 for verb in OPERATORS_ONLY:
                     with pytest.raises(RequestRefused, match="expected the token of an operator, got feed"):
                         await asker.ask(Command(verb))
+
+    asyncio.run(test())
+
+
+def test_brokers_of_other_machines_are_asked_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async def elsewhere(_: Address) -> bool:
+        return False
+
+    async def test() -> None:
+        async with running(tmp_path, "path:2", 2) as (secured, overlay):
+            reader = secured.add_token("screen", read="TRUE")
+            monkeypatch.setattr("octopia.client.operators.is_here", elsewhere)
+            monkeypatch.setattr("octopia.cli.contexts.is_here", elsewhere)
+            monkeypatch.setenv("OCTOPIA_CA", str(secured.ca))
+            assert await find_for_client(overlay.url("a.0")) is None
+            monkeypatch.setenv("OCTOPIA_TOKEN", secured.add_token("feed", advertise="x > 0"))
+            entry = await find_for_client(overlay.url("a.0"))
+            assert entry is not None
+            assert await is_wanted(entry, "a.0", {"x": 1}) is False
+            async with overlay.connect("b.1", ca=secured.ca, token=reader) as screen:
+                await screen.subscribe("x = 1")
+                assert await are_wanted(entry, "b.0", [{"x": 1}, {"x": 2}]) == [True, False]
+                # A client may ask only about what it may publish.
+                assert await are_wanted(entry, "b.0", [{"x": 0}]) == [None]
 
     asyncio.run(test())
 

@@ -96,16 +96,16 @@ _COMMANDS = (
     ),
     group(
         "cert",
-        "Make certificates of brokers.",
-        command("ca", "cert:ca", "Make an authority that signs the certificates of brokers."),
-        command("broker", "cert:broker", "Make certificates of brokers, signed by the authority in the same folder."),
+        "Create broker certificates.",
+        command("ca", "cert:ca", "Create a certificate authority that signs broker certificates."),
+        command("broker", "cert:broker", "Create broker certificates, signed by the authority in the same folder."),
         panel=_BROKERS,
         example="octopia cert broker overlay.toml --out certs",
     ),
     group(
         "token",
-        "Make, list and revoke the tokens of clients and operators.",
-        command("add", "token:add", "Make a token, and print it."),
+        "Create, list and revoke the tokens of clients and operators.",
+        command("add", "token:add", "Create a token, and print it."),
         command("list", "token:show", "List the tokens of a file, with their permissions."),
         command("revoke", "token:revoke", "Revoke a token, so that brokers no longer accept it."),
         panel=_BROKERS,
@@ -232,5 +232,7 @@ def _next_step(error: OctopiaError) -> str:
 
 
 def _fail(error: OctopiaError | str, code: int) -> NoReturn:
-    print(f"octopia: {error}", file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
+    from octopia.cli.output import printable
+
+    print(printable(f"octopia: {error}"), file=sys.stderr)  # noqa: T201 - a command line speaks to its terminal
     sys.exit(code)

@@ -19,8 +19,8 @@ from rich.live import Live
 
 from octopia.addresses import Address
 from octopia.cli.lazy import examples
-from octopia.cli.options import Clusters, Http, OverlayArgument, complete_brokers, find_overlay
-from octopia.cli.output import console, notify
+from octopia.cli.options import Clusters, Http, HttpToken, OverlayArgument, complete_brokers, find_overlay
+from octopia.cli.output import console, count_of, notify
 from octopia.cli.status import REFRESH_S, status_table
 from octopia.errors import UsageError
 from octopia.ids import BrokerId
@@ -45,15 +45,6 @@ ListenHost = Annotated[
     typer.Option("--host", metavar="HOST", help="Listen at this host.", show_default="the host in the overlay file"),
 ]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write the log as JSON objects, one per line.")]
-HttpToken = Annotated[
-    str,
-    typer.Option(
-        "--http-token",
-        envvar="OCTOPIA_HTTP_TOKEN",
-        help="Token for HTTP requests; required unless HOST is a loopback address.",
-        show_default=False,
-    ),
-]
 
 
 @examples(
@@ -268,10 +259,12 @@ def _wait_until_ready(workers: Workers, overlay: Overlay, screen: Console, host:
         workers.wait(REFRESH_S)
     count, took = len(overlay.scot.brokers), time.monotonic() - begin
     addresses = [_listening(overlay, each, host) for each in overlay.scot.brokers]
-    where = f"{addresses[0]} to {addresses[-1]}{_audience(addresses)}"
+    span = f"{addresses[0]} to {addresses[-1]}" if count > 1 else f"{addresses[0]}"
+    where = f"{span}{_audience(addresses)}"
     up = count - len(workers.problems())
-    share = f"{count}" if up == count else f"{up} of {count}"
-    notify(screen, f"{share} brokers are up after {took:.1f} s, at {where}; Ctrl-C stops them")
+    share = count_of(count, "brokers") if up == count else f"{up} of {count_of(count, 'brokers')}"
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    notify(screen, f"{share} {are} up after {took:.1f} s, at {where}; Ctrl-C stops {them}")
     for broker, problem in workers.problems().items():
         notify(screen, f"{broker} is {problem}")
 

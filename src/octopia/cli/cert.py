@@ -1,4 +1,4 @@
-"""``octopia cert``: an authority and certificates of brokers, for development and for small overlays."""
+"""``octopia cert``: a certificate authority and broker certificates, for development and for small overlays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from octopia.cli.options import (
     find_overlay,
     make_folder,
 )
-from octopia.cli.output import print_json
+from octopia.cli.output import count_of, print_json
 from octopia.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exi
 
 @examples("octopia cert ca --out certs")
 def ca(out: OutFolder, replace: Replace = False, as_json: AsJson = False) -> None:
-    """Make an authority that signs the certificates of brokers.
+    """Create a certificate authority that signs broker certificates.
 
     It writes ca.pem, which brokers and clients need, and ca.key, which only `octopia cert broker` needs: do not copy it
-    to brokers. Anyone who has the key can make a certificate for any broker, so use one authority per overlay.
+    to brokers. Anyone who has the key can create a certificate for any broker, so use one authority per overlay.
     """
     from octopia.security.certificates import make_ca
 
@@ -72,7 +72,7 @@ def broker(
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make certificates of brokers, signed by the authority in the same folder.
+    """Create broker certificates, signed by the authority in the same folder.
 
     Each names one broker and the host of its address in the overlay file. Running brokers use new files for new
     connections, without a restart.
@@ -91,7 +91,7 @@ def broker(
     if as_json:
         print_json(written)
         return
-    typer.echo(f"wrote {len(written)} certificates and keys into {out}; in the overlay file:\n")
+    typer.echo(f"wrote {count_of(len(written), 'certificates')} with keys into {out}; in the overlay file:\n")
     typer.echo(
         f'[security]\nca = "{out / CA_FILE}"\ncertificate = "{out}/{{broker}}.pem"\nkey = "{out}/{{broker}}.key"'
     )
@@ -104,7 +104,7 @@ def _authority(folder: Path) -> Pair:
         return Pair((folder / CA_FILE).read_bytes(), (folder / CA_KEY).read_bytes())
     except OSError as error:
         raise UsageError(
-            f"expected {CA_FILE} and {CA_KEY} in {folder}, got: {error.strerror}; make them with `octopia cert ca`"
+            f"expected {CA_FILE} and {CA_KEY} in {folder}, got: {error.strerror}; create them with `octopia cert ca`"
         ) from None
 
 

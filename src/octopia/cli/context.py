@@ -11,7 +11,7 @@ import typer
 from octopia.cli.contexts import Context, Contexts, contexts_file, load_contexts, save_contexts
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, complete_toml
-from octopia.cli.output import print_json
+from octopia.cli.output import count_of, print_json
 from octopia.client.urls import parse_url, url_of
 from octopia.errors import UsageError
 
@@ -112,5 +112,5 @@ def _show(contexts: Contexts, *, as_json: bool) -> None:
     if not contexts.named:
         typer.echo("no contexts; add one with: octopia context add NAME FILE")
     for name, each in contexts.named.items():
-        known = f", {len(each.brokers)} brokers" if each.brokers else ""
+        known = f", {count_of(len(each.brokers), 'brokers')}" if each.brokers else ""
         typer.echo(f"{'*' if name == contexts.current else ' '} {name}: {', '.join(each.urls)}{known}")

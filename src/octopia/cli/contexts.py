@@ -7,6 +7,7 @@ overlay file. Without addresses a broker of the overlay is asked for them, which
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -15,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from octopia.addresses import Address
-from octopia.client.credentials import CA_VARIABLE
-from octopia.client.operators import ask_overlay
+from octopia.client.credentials import CA_VARIABLE, TOKEN_VARIABLE
+from octopia.client.operators import ask_overlay, is_here
 from octopia.client.urls import DEFAULT_URL, find_addresses, parse_url, url_of
 from octopia.errors import NetworkError, PeerError, UnknownBroker, UsageError
 from octopia.tomlfile import Table, read_toml, suggestion
 
 VARIABLE = "OCTOPIA_CONTEXT"
 _SHOWN_MAX = 12
+_SILENCE_S = 0.5
+"""The time after which another broker is asked, too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +131,15 @@ def urls_of(url: str | None) -> list[str]:
     return [DEFAULT_URL] if context is None else list(context.urls)
 
 
+def all_urls_of(url: str | None) -> list[str]:
+    """Return the URLs to try where any broker will do: after those of the context, all brokers that it knows.
+
+    A command that continues a session of an earlier run needs the same broker each time, and so uses ``urls_of``.
+    """
+    context = None if url else current_context()
+    return urls_of(url) if context is None else list(dict.fromkeys([*context.urls, *context.brokers.values()]))
+
+
 async def find_urls(url: str | None, broker: str | None) -> list[str]:
     """Return the URLs to try, or the URL of a broker that is given by its name."""
     if not broker:
@@ -142,7 +154,22 @@ async def find_urls(url: str | None, broker: str | None) -> list[str]:
 
 async def find_operated(url: str | None, broker: str | None = None) -> Address:
     """Return the address of a broker to ask: the one that is named, or the first that answers."""
-    addresses = find_addresses(await find_urls(url, broker))
+    return await find_first(find_addresses(await find_urls(url, broker) if broker else all_urls_of(url)))
+
+
+async def find_for_client(url: str | None, broker: str | None = None) -> Address | None:
+    """Return the address of a broker that answers the questions of a client, or None if there is none.
+
+    A broker of another machine refuses to answer and logs it, unless the client has a token.
+    """
+    addresses = find_addresses(await find_urls(url, broker) if broker else all_urls_of(url))
+    if not os.environ.get(TOKEN_VARIABLE):
+        addresses = tuple([each for each in addresses if await is_here(each)])
+    return await find_first(addresses) if addresses else None
+
+
+async def find_first(addresses: Sequence[Address]) -> Address:
+    """Return the first of several brokers that answers; a single one is not asked."""
     return addresses[0] if len(addresses) == 1 else (await _ask_first(addresses))[0]
 
 
@@ -155,15 +182,33 @@ async def _ask_url(urls: list[str], broker: str) -> str:
 
 
 async def _ask_first(asked: Sequence[Address]) -> tuple[Address, dict[str, Any], dict[str, Address]]:
-    """Return the first broker that answers, with its overlay and the addresses of all brokers."""
-    failure: NetworkError | PeerError | None = None
-    for address in asked:
-        try:
-            return address, *(await ask_overlay(address))
-        except (NetworkError, PeerError) as error:
-            failure = failure or error
-    assert failure is not None
-    raise failure
+    """Return the first broker that answers, with its overlay and the addresses of all brokers.
+
+    Each is asked when those before it have failed, or have been silent for a while: machines that are down are silent.
+    If none answers, the failure of the first is raised.
+    """
+    begun: dict[asyncio.Task[tuple[dict[str, Any], dict[str, Address]]], Address] = {}
+    failures: dict[Address, NetworkError | PeerError] = {}
+    rest = iter(asked)
+    try:
+        while True:
+            address = next(rest, None)
+            if address is not None:
+                begun[asyncio.create_task(ask_overlay(address))] = address
+            elif not begun:
+                raise failures[asked[0]]
+            limit_s = None if address is None else _SILENCE_S
+            done, _ = await asyncio.wait(begun, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                answered = begun.pop(task)
+                try:
+                    return answered, *task.result()
+                except (NetworkError, PeerError) as error:
+                    failures[answered] = error
+    finally:
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
 
 
 def _unknown(broker: str, known: list[str], where: str) -> UnknownBroker:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Http, OutFolder
+from octopia.cli.options import AsJson, Http, HttpToken, OutFolder
 from octopia.cli.output import console, notify, print_json
 from octopia.cli.spark import open_workspace, prepare_report
 from octopia.errors import JobFailed
@@ -27,6 +27,7 @@ DEFAULT_HTTP = "7480"
     "octopia demo",
     "octopia demo --out /tmp/demo --json",
     "octopia demo --live",
+    "octopia demo --live --http 0.0.0.0:7480 --http-token TOKEN",
 )
 def demo(
     out: OutFolder = Path("out/demo"),
@@ -34,6 +35,7 @@ def demo(
         bool, typer.Option("--live", help="Run twelve brokers under load with a live map instead, until Ctrl-C.")
     ] = False,
     http: Http = None,
+    http_token: HttpToken = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare static, dynamic and adaptive routing on twelve real brokers.
@@ -43,7 +45,7 @@ def demo(
     in a browser instead, where links can be throttled and cut.
     """
     if live:
-        _run_live(http or DEFAULT_HTTP)
+        _run_live(http or DEFAULT_HTTP, http_token)
         return
     prepare_report(out)
     with open_workspace(None, None, "", None, small=True) as work:
@@ -65,16 +67,18 @@ def demo(
         )
 
 
-def _run_live(http: str) -> None:
+def _run_live(http: str, http_token: str) -> None:
     from octopia.experiments.demo.live import run_live
 
     screen = console()
 
-    def announce(page: str) -> None:
-        notify(screen, f"twelve brokers are up, and b.3 publishes for all of them: open {page} in a browser")
+    def announce(invitation: Sequence[str]) -> None:
+        notify(screen, "twelve brokers are up, and b.3 publishes for all of them")
+        for line in invitation:
+            notify(screen, line)
         notify(screen, "click the lane from b.3 to b.0 and throttle it to 20/s; Ctrl-C stops the brokers")
 
-    run_live(http, announce)
+    run_live(http, http_token, announce)
     notify(screen, "all brokers have stopped")
 
 

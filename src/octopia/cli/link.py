@@ -10,8 +10,10 @@ from octopia.addresses import Address
 from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Rate, Url
-from octopia.cli.output import print_json
-from octopia.client.operators import ask, ask_overlay, ask_status
+from octopia.cli.output import echo, print_json
+from octopia.cli.overlays import ask_brokers
+from octopia.cli.sessions import waiting_for
+from octopia.client.operators import ask, ask_overlay
 from octopia.errors import NetworkError, PeerError, UnknownBroker, UsageError
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -46,7 +48,7 @@ def throttle(
         print_json(shaped)
         return
     for each in shaped:
-        typer.echo(f"{each['from']} to {each['to']}: {_describe(each)}")
+        echo(f"{each['from']} to {each['to']}: {_describe(each)}")
 
 
 @examples("octopia link cut b.3:b.0", "octopia link cut b.3:b.0 --json")
@@ -85,7 +87,7 @@ def show(url: Url = None, as_json: AsJson = False) -> None:
     for each in rows:
         shape = f", {_describe(each)}" if each["rate"] or each["delay_ms"] else ""
         congested = ", congested" if each["congested"] and each["state"] == "up" else ""
-        typer.echo(f"{each['from']} to {each['to']} ({each['kind']}): {each['state']}{congested}{shape}")
+        echo(f"{each['from']} to {each['to']} ({each['kind']}): {each['state']}{congested}{shape}")
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -96,7 +98,8 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 async def _addresses(url: str | None) -> tuple[dict[str, Any], dict[str, Address]]:
-    return await ask_overlay(await find_operated(url))
+    async with waiting_for("a broker to answer"):
+        return await ask_overlay(await find_operated(url))
 
 
 def _known(source: str, addresses: dict[str, Address], overlay: dict[str, Any]) -> Address:
@@ -132,7 +135,7 @@ async def _ask_ends(url: str | None, directions: list[tuple[str, str]], verb: Ve
 
 
 async def _list(url: str | None) -> list[dict[str, Any]]:
-    return link_rows((await ask_status(await find_operated(url))).reports)
+    return link_rows((await ask_brokers(url, Command(Verb.REPORT))).reports)
 
 
 def link_rows(reports: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,7 +159,7 @@ def _show_cut(link: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(link)
     else:
-        typer.echo(f"{link['from']} to {link['to']}: {'cut' if link['cut'] else 'no longer cut'}")
+        echo(f"{link['from']} to {link['to']}: {'cut' if link['cut'] else 'no longer cut'}")
 
 
 def _describe(shape: dict[str, Any]) -> str:

@@ -111,6 +111,15 @@ Http = Annotated[
         help="Serve a live map, metrics and reports; at 127.0.0.1 unless HOST is given.",
     ),
 ]
+HttpToken = Annotated[
+    str,
+    typer.Option(
+        "--http-token",
+        envvar="OCTOPIA_HTTP_TOKEN",
+        help="Token for HTTP requests; required unless HOST is a loopback address.",
+        show_default=False,
+    ),
+]
 Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Publications per second; 0 is unlimited.")]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="Stop after this many publications.")]
 Publishers = Annotated[int, typer.Option("--publishers", min=1, help="Number of clients that publish.")]

@@ -12,7 +12,7 @@ import typer
 from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Broker, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import count_of, echo, print_json
 from octopia.client.operators import Operator
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -28,16 +28,16 @@ def ping(
 ) -> None:
     """Measure the round trip to a broker.
 
-    The broker answers from its event loop, so the times include the publications that it handles meanwhile. Brokers
-    answer on their own machine only.
+    The broker answers from its event loop, so the times include the publications that it handles in the meantime.
+    Brokers answer on their own machine only.
     """
     name, trips_ms = run_loop(_ping(url, broker, count, interval, is_quiet=as_json))
     summary = _summary(name, trips_ms)
     if as_json:
         print_json(summary)
         return
-    typer.echo(
-        f"{name}: {count} round trips, min {summary['min_ms']:.3f} ms, mean {summary['mean_ms']:.3f} ms, "
+    echo(
+        f"{name}: {count_of(count, 'round trips')}, min {summary['min_ms']:.3f} ms, mean {summary['mean_ms']:.3f} ms, "
         f"max {summary['max_ms']:.3f} ms"
     )
 
@@ -54,7 +54,7 @@ async def _ping(
             (answer,) = await operator.ask(Command(Verb.PING))
             trips_ms.append((time.perf_counter() - begin) * 1000.0)
             if not is_quiet:
-                typer.echo(f"{answer['id']}: {trips_ms[-1]:.3f} ms")
+                echo(f"{answer['id']}: {trips_ms[-1]:.3f} ms")
     return answer["id"], trips_ms
 
 

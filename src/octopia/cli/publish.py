@@ -8,21 +8,22 @@ import json
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
-from octopia.cli.contexts import find_operated
+from octopia.cli.contexts import find_for_client
 from octopia.cli.lazy import examples
 from octopia.cli.offers import advertise_for, offer_of
 from octopia.cli.options import AsJson, Broker, ClientName, Count, Offer, Rate, Timeout, Url
 from octopia.cli.sessions import connected, waiting_for
 from octopia.cli.values import read_attributes, read_line
 from octopia.client import Client
-from octopia.client.operators import is_wanted
-from octopia.content import Publication
+from octopia.client.operators import are_wanted
+from octopia.content import Publication, Value
 from octopia.content.filters import Disjunction
 from octopia.errors import InvalidPublication, OctopiaError, RequestRefused, UsageError
 from octopia.transport.loop import run_loop
@@ -31,16 +32,38 @@ _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16
 """The number of chunks of input that are read ahead."""
 _ASK_S = 1.0
-"""The time limit for asking the brokers whether a subscription matches a publication."""
+"""The time limit for asking the brokers whether subscriptions match what was published."""
+_CHECKED_MAX = 1_000
+"""The number of lines, the last of the input, that the brokers are asked about."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The result of publishing; ``wanted`` is None if the brokers could not be asked."""
+    """The result of publishing.
+
+    The brokers are asked about the last publications, ``checked`` of them: ``unwanted`` is the number of those that no
+    subscription matches, and ``wanted`` is whether one matches any. Both are None if the brokers could not be asked.
+    """
 
     accepted: int
     seconds: float
-    wanted: bool | None = None
+    checked: int = 0
+    unwanted: int | None = None
+
+    @property
+    def wanted(self) -> bool | None:
+        return None if self.unwanted is None else self.unwanted < self.checked
+
+    @property
+    def remark(self) -> str:
+        """What to say about publications that nobody wants, for the end of a sentence."""
+        if not self.unwanted:
+            return ""
+        if self.checked < self.accepted:
+            return f"; no subscription matches {self.unwanted:,} of the last {self.checked:,} now"
+        if self.unwanted < self.checked:
+            return f"; no subscription matches {self.unwanted:,} of them now"
+        return f"; no subscription matches {'it' if self.checked == 1 else 'them'} now"
 
 
 @examples(
@@ -79,8 +102,9 @@ def pub(
 ) -> None:
     """Publish from the command line.
 
-    It advertises first, publishes, and returns when the broker has accepted everything. On the broker's machine it also
-    says if no subscription matches the publication now.
+    It advertises first, publishes, and returns when the broker has accepted everything. On the broker's machine, and
+    anywhere with a token, it also says if no subscription matches the publication now. With --stdin it says how many of
+    the last 1,000 lines no subscription matches.
     """
     if stdin == bool(attributes):
         raise UsageError("expected either NAME=VALUE... or --stdin, got " + ("both" if stdin else "neither"))
@@ -93,10 +117,9 @@ def pub(
         work = task.repeat(Publication(read_attributes(attributes or ()), task.payload), count or 1, url, broker)
     outcome = run_loop(work)
     if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(outcome)))
+        typer.echo(json.dumps({**dataclasses.asdict(outcome), "wanted": outcome.wanted}))
         return
-    remark = "; no subscription matches it now" if outcome.wanted is False else ""
-    typer.echo(f"{outcome.accepted} accepted in {outcome.seconds:.3f} s{remark}")
+    typer.echo(f"{outcome.accepted} accepted in {outcome.seconds:.3f} s{outcome.remark}")
 
 
 def _read_payload(text: str, file: Path | None, *, stdin: bool) -> bytes:
@@ -137,7 +160,8 @@ class _Task:
             else:
                 await client.publish_many([publication] * count, timeout=self.timeout)
             seconds = time.perf_counter() - begin
-            return _Outcome(count, seconds, await _ask_wanted(client, publication, url, broker))
+            unwanted = await _count_unwanted(client, [publication.attributes], url, broker)
+            return _Outcome(count, seconds, count, None if unwanted is None else count * unwanted)
 
     async def stream(self, lines: BinaryIO, url: str | None, broker: str | None) -> _Outcome:
         """Publish each line as it comes."""
@@ -145,10 +169,14 @@ class _Task:
             if self.advertise:
                 await self._advertise(client, self.advertise)
             begin = time.perf_counter()
-            accepted = await client.publish_many(self._each(client, _lines_of(lines)))
-            return _Outcome(accepted, time.perf_counter() - begin)
+            last: deque[Mapping[str, Value]] = deque(maxlen=_CHECKED_MAX)
+            accepted = await client.publish_many(self._each(client, _lines_of(lines), last))
+            seconds = time.perf_counter() - begin
+            return _Outcome(accepted, seconds, len(last), await _count_unwanted(client, last, url, broker))
 
-    async def _each(self, client: Client, lines: AsyncIterator[tuple[int, str]]) -> AsyncIterator[Publication]:
+    async def _each(
+        self, client: Client, lines: AsyncIterator[tuple[int, str]], last: deque[Mapping[str, Value]]
+    ) -> AsyncIterator[Publication]:
         """Yield the publications of lines, each after an advertisement of its attributes, and at the rate."""
         advertised: set[tuple[str, ...]] = set()
         loop = asyncio.get_running_loop()
@@ -167,6 +195,7 @@ class _Task:
                     raise RequestRefused(f"{error}: give another one with --advertise") from None
             if self.rate:
                 await asyncio.sleep(max(0.0, begin + done / self.rate - loop.time()))
+            last.append(publication.attributes)
             yield publication
             done += 1
 
@@ -194,13 +223,19 @@ def _confirmation(client: Client) -> str:
     return f"{client.broker} to confirm the advertisement"
 
 
-async def _ask_wanted(client: Client, publication: Publication, url: str | None, broker: str | None) -> bool | None:
-    """Return whether a subscription matches a publication now, or None if the brokers do not answer."""
+async def _count_unwanted(
+    client: Client, publications: Collection[Mapping[str, Value]], url: str | None, broker: str | None
+) -> int | None:
+    """Return how many publications no subscription matches now, or None if the brokers do not answer."""
+    if not publications:
+        return None
     try:
         async with asyncio.timeout(_ASK_S):
-            return await is_wanted(await find_operated(url, broker), client.broker, publication.attributes)
+            entry = await find_for_client(url, broker)
+            answers = [] if entry is None else await are_wanted(entry, client.broker, list(publications))
     except (OctopiaError, TimeoutError):
         return None
+    return None if None in answers or not answers else answers.count(False)
 
 
 async def _lines_of(stream: BinaryIO) -> AsyncIterator[tuple[int, str]]:

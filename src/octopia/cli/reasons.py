@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,8 @@ from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.link import link_rows
 from octopia.cli.options import AsJson, Broker, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import echo, print_json
+from octopia.cli.sessions import waiting_for
 from octopia.cli.values import read_attributes, show_value
 from octopia.client.operators import Answers, ask_everyone
 from octopia.content import Publication, Value
@@ -49,7 +51,7 @@ def explain(
         print_json(dataclasses.asdict(explanation))
     else:
         for line in explanation.lines:
-            typer.echo(line)
+            echo(line)
     if not explanation.delivered:
         raise typer.Exit(1)
 
@@ -73,14 +75,18 @@ class _Explanation:
 
 
 async def _explain(client: str, attributes: dict[str, Value], url: str | None, broker: str | None) -> _Explanation:
-    address = await find_operated(url, broker)
     found = _Explanation(client, attributes)
-    _find_client(found, await ask_everyone(address, Command(Verb.CLIENTS, client=client)))
-    if not found.hosts:
-        _list_clients(found, await ask_everyone(address, Command(Verb.CLIENTS)))
-    _judge_subscriptions(found, await ask_everyone(address, Command(Verb.TABLES, client=client, attributes=attributes)))
-    _judge_advertisements(found, await ask_everyone(address, Command(Verb.TABLES, attributes=attributes)))
-    _add_troubles(found, await ask_everyone(address, Command(Verb.REPORT)))
+    async with waiting_for("the brokers to answer"):
+        address = await find_operated(url, broker)
+        _find_client(found, await ask_everyone(address, Command(Verb.CLIENTS, client=client)))
+        if not found.hosts:
+            _list_clients(found, await ask_everyone(address, Command(Verb.CLIENTS)))
+        issued = Command(Verb.TABLES, client=client, attributes=attributes)
+        _judge_subscriptions(found, await ask_everyone(address, issued))
+        _judge_advertisements(
+            found, await ask_everyone(address, Command(Verb.TABLES, attributes=attributes, hosted=True))
+        )
+        _add_troubles(found, await ask_everyone(address, Command(Verb.REPORT)))
     shown = " ".join(f"{name}={show_value(value)}" for name, value in attributes.items())
     verdict = "gets" if found.delivered else "does not get"
     found.lines.insert(0, f"{client} {verdict} {shown}")
@@ -100,7 +106,9 @@ def _list_clients(found: _Explanation, clients: Answers) -> None:
     """Add that there is no such client, and list the clients there are."""
     names = sorted({row["client"] for answer in clients.reports.values() for row in answer["clients"]})
     shown = ", ".join(names[:_SHOWN_MAX]) or "none"
-    found.fails(f"no broker has a client with this name; there are: {shown}{' and more' * (len(names) > _SHOWN_MAX)}")
+    found.fails(
+        f"no broker has a client with this name; known clients: {shown}{' and more' * (len(names) > _SHOWN_MAX)}"
+    )
 
 
 def _judge_subscriptions(found: _Explanation, tables: Answers) -> None:
@@ -109,9 +117,11 @@ def _judge_subscriptions(found: _Explanation, tables: Answers) -> None:
         found.subscriptions += [{"broker": broker, **row} for row in rows if row["client"] == found.client]
     if found.hosts and not found.subscriptions:
         found.fails("it has no subscriptions")
-    for row in found.subscriptions:
+    found.subscriptions.sort(key=lambda row: not row["matches"])
+    for row in found.subscriptions[:_SHOWN_MAX]:
         found.lines.append(f"subscription ({row['filter']}): {'matches' if row['matches'] else 'does not match'}")
         found.lines += [f"  {why}" for why in row["why"]]
+    _add_rest(found, "subscriptions", sum(_totals(tables, "total", "subscriptions", found.hosts)))
     if found.subscriptions and not any(row["matches"] for row in found.subscriptions):
         found.fails("no subscription matches")
 
@@ -127,9 +137,24 @@ def _judge_advertisements(found: _Explanation, tables: Answers) -> None:
         found.lines += [
             f"  {row['client']} at {row['broker']}: {row['why'][0]}" for row in found.advertisements[:_SHOWN_MAX]
         ]
-    for row in allowed:
+        _add_rest(found, "advertisements", sum(_totals(tables, "total", "advertisements", tables.reports)))
+    for row in allowed[:_SHOWN_MAX]:
         found.lines.append(f"{row['client']} at {row['broker']} may publish it ({row['filter']})")
         found.lines += [f"  {each}" for each in _routing_obstacles(found, row)]
+    if allowed:
+        _add_rest(found, "advertisements", sum(_totals(tables, "matching", "advertisements", tables.reports)))
+
+
+def _totals(tables: Answers, key: str, table: str, brokers: Iterable[str]) -> Iterator[int]:
+    """Yield the number of rows of a table at each broker, also of those that are not in its answer."""
+    for broker in brokers:
+        yield tables.reports.get(broker, {}).get(key, {}).get(table, 0)
+
+
+def _add_rest(found: _Explanation, what: str, total: int) -> None:
+    """Add how many rows are not shown."""
+    if total > _SHOWN_MAX:
+        found.lines.append(f"and {total - _SHOWN_MAX:,} more {what}")
 
 
 def _routing_obstacles(found: _Explanation, row: dict[str, Any]) -> list[str]:
@@ -150,7 +175,7 @@ def _routing_obstacles(found: _Explanation, row: dict[str, Any]) -> list[str]:
 
 def _add_troubles(found: _Explanation, status: Answers) -> None:
     """Add everything that may delay or lose publications: brokers that do not run, links that are down, and losses."""
-    found.lines += [f"{broker} is {problem}" for broker, problem in status.problems.items()]
+    found.lines += [f"{broker}: {problem}" for broker, problem in status.problems.items()]
     for row in link_rows(status.reports):
         if row["state"] != "up":
             found.lines.append(f"the link from {row['from']} to {row['to']} is {row['state']}")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.link import link_rows
 from octopia.cli.options import AsJson, Broker, Url
-from octopia.cli.output import console, print_json
-from octopia.client.operators import Answers, ask_everyone
+from octopia.cli.output import console, count_of, print_json
+from octopia.cli.overlays import Watched, ask_brokers
+from octopia.client.operators import Answers
 from octopia.errors import UnknownBroker, UsageError
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -33,7 +33,8 @@ Most = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum n
 class _Report:
     """A table: its name, the command sent to brokers, the rows of the answers, and the columns shown.
 
-    ``key`` is the column with the broker that ``-b`` selects.
+    ``key`` is the column with the broker that ``-b`` selects. ``total`` returns the number of rows that a broker has,
+    of which its answer may have fewer.
     """
 
     name: str
@@ -41,6 +42,7 @@ class _Report:
     rows: Callable[[Answers], list[Row]]
     columns: Sequence[str]
     key: str = "broker"
+    total: Callable[[dict[str, Any]], int] | None = None
 
 
 def _show(report: _Report, url: str | None, broker: str | None, *, watch: bool, as_json: bool) -> None:
@@ -49,16 +51,13 @@ def _show(report: _Report, url: str | None, broker: str | None, *, watch: bool, 
     if watch:
         _watch(report, url, broker)
         return
-    found = run_loop(_ask(report, url))
-    rows = _selected(report, found, broker)
+    found = run_loop(ask_brokers(url, report.command))
     if as_json:
-        print_json({"overlay": found.overlay["name"], report.name: rows, "problems": found.problems})
+        rows = _selected(report, found, broker)
+        total = _total(report, found, broker, rows)
+        print_json({"overlay": found.overlay["name"], report.name: rows, "total": total, "problems": found.problems})
     else:
-        console().print(_table(report, found, rows))
-
-
-async def _ask(report: _Report, url: str | None) -> Answers:
-    return await ask_everyone(await find_operated(url), report.command)
+        console().print(_table(report, found, broker))
 
 
 def _selected(report: _Report, found: Answers, broker: str | None) -> list[Row]:
@@ -67,24 +66,36 @@ def _selected(report: _Report, found: Answers, broker: str | None) -> list[Row]:
     return [row for row in report.rows(found) if broker in (None, row[report.key])]
 
 
+def _total(report: _Report, found: Answers, broker: str | None, rows: Sequence[Row]) -> int:
+    """Return the number of rows at the brokers that answered, or at the selected one, also beyond the limit."""
+    if report.total is None:
+        return len(rows)
+    return sum(report.total(answer) for name, answer in found.reports.items() if broker in (None, name))
+
+
 def _watch(report: _Report, url: str | None, broker: str | None) -> None:
     from rich.live import Live
 
+    watched = Watched(url)
     try:
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                found = run_loop(_ask(report, url))
-                live.update(_table(report, found, _selected(report, found, broker)), refresh=True)
+                found = run_loop(watched.ask(report.command))
+                live.update(_table(report, found, broker), refresh=True)
                 time.sleep(REFRESH_S)
     except KeyboardInterrupt:
         return
 
 
-def _table(report: _Report, found: Answers, rows: Sequence[Row]) -> Table:
+def _table(report: _Report, found: Answers, broker: str | None) -> Table:
     from rich.table import Table
 
+    rows = _selected(report, found, broker)
+    total = _total(report, found, broker, rows)
+    share = f"{len(rows):,} of " if len(rows) < total else ""
     missing = f"; no answer from {', '.join(found.problems)}" if found.problems else ""
-    table = Table(title=f"{found.overlay['name']}: {len(rows)} {report.name}{missing}", title_justify="left")
+    title = f"{found.overlay['name']}: {share}{count_of(total, report.name)}{missing}"
+    table = Table(title=title, title_justify="left")
     for column in report.columns:
         is_number = bool(rows) and type(rows[0].get(column)) in (int, float)
         table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
@@ -155,7 +166,9 @@ def clients(
     """Show the clients of each broker, with what waits for them."""
     columns = ("broker", "client", "connected", "advertisements", "subscriptions", "queued", "held_bytes", "overflow")
     command = Command(Verb.CLIENTS, rows=limit)
-    report = _Report("clients", command, lambda found: _below(found, "clients"), columns)
+    report = _Report(
+        "clients", command, lambda found: _below(found, "clients"), columns, total=lambda answer: int(answer["total"])
+    )
     _show(report, url, broker, watch=watch, as_json=as_json)
 
 
@@ -168,12 +181,19 @@ def subs(
     url: Url = None, broker: Broker = None, limit: Most = 1_000, watch: Watch = False, as_json: AsJson = False
 ) -> None:
     """Show the subscriptions of all clients, at their host brokers."""
-    report = _Report("subscriptions", Command(Verb.TABLES, rows=limit), _hosted, ("broker", "client", "filter"))
+    report = _hosted("subscriptions", limit, ("broker", "client", "filter"))
     _show(report, url, broker, watch=watch, as_json=as_json)
 
 
-def _hosted(found: Answers) -> list[Row]:
-    return [row for row in _below(found, "subscriptions") if row["client"]]
+def _hosted(table: str, limit: int, columns: Sequence[str]) -> _Report:
+    """Return the report of the rows of a table that the clients of each broker have issued."""
+    return _Report(
+        table,
+        Command(Verb.TABLES, rows=limit, hosted=True),
+        lambda found: [row for row in _below(found, table) if row["client"]],
+        columns,
+        total=lambda answer: int(answer["total"][table]),
+    )
 
 
 @examples("octopia report civ", "octopia report civ -b b.3 --json")
@@ -185,13 +205,8 @@ def civ(
     These are the bits of the cluster index vector; that of the publisher's own cluster is always set. A cluster that is
     pending has not answered yet, and counts as interested. TID-based routing has no such vectors.
     """
-    columns = ("broker", "client", "filter", "civ", "pending")
-    report = _Report("advertisements", Command(Verb.TABLES, rows=limit), _offered, columns)
+    report = _hosted("advertisements", limit, ("broker", "client", "filter", "civ", "pending"))
     _show(report, url, broker, watch=watch, as_json=as_json)
-
-
-def _offered(found: Answers) -> list[Row]:
-    return [row for row in _below(found, "advertisements") if row["client"]]
 
 
 @examples("octopia report tables", "octopia report tables --json")

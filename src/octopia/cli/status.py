@@ -10,14 +10,13 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from octopia.addresses import Address
-from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Url
 from octopia.cli.output import console, print_json
-from octopia.client.operators import OverlayStatus, ask_status
+from octopia.cli.overlays import Watched, ask_brokers
+from octopia.client.operators import OverlayStatus, status_of
 from octopia.errors import UsageError
-from octopia.protocol import Cause
+from octopia.protocol import Cause, Command, Verb
 from octopia.transport.loop import run_loop
 
 REFRESH_S = 0.5
@@ -54,15 +53,16 @@ def status(
 
 
 async def _ask(url: str | None) -> OverlayStatus:
-    found = await find_operated(url)
-    return await ask_status(found if found.speaks_tls else Address(found.host, found.port))
+    return status_of(await ask_brokers(url, Command(Verb.REPORT)))
 
 
 def _watch(url: str | None) -> None:
+    watched = Watched(url)
     try:
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                live.update(_table(run_loop(_ask(url))), refresh=True)
+                overlay = status_of(run_loop(watched.ask(Command(Verb.REPORT))))
+                live.update(_table(overlay), refresh=True)
                 time.sleep(REFRESH_S)
     except KeyboardInterrupt:
         return

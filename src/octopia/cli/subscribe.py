@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import typer
 
-from octopia.cli.contexts import find_operated, find_urls
+from octopia.cli.contexts import find_for_client
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Broker, ClientName, Count, Timeout, Url
+from octopia.cli.output import echo, one_line, printable
 from octopia.cli.sessions import connected, end_like_ctrl_c, waiting_for
 from octopia.cli.values import show_value
 from octopia.client import Client, Received, Subscription
-from octopia.client.operators import ask_advertisements, is_here
-from octopia.client.urls import find_addresses
+from octopia.client.operators import ask_advertisements
 from octopia.content import Disjunction, parse_filter
 from octopia.content.doubts import doubts_about
 from octopia.errors import OctopiaError, UsageError
@@ -94,9 +94,11 @@ class _Printer:
             try:
                 typer.echo(fill_form(self.form, received))
             except UsageError as error:
-                typer.echo(f"warning: {received.id} is not shown: {error}", err=True)
+                echo(f"warning: {received.id} is not shown: {error}", err=True)
+        elif self.as_json:
+            typer.echo(to_json(received))
         else:
-            typer.echo(to_json(received) if self.as_json else to_text(received))
+            typer.echo(to_text(received))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ async def _receive(interest: Disjunction, count: int | None, at: _At, printer: _
         on_gap = functools.partial(report_gap, as_json=printer.as_json)
         async with waiting_for(f"{client.broker} to confirm the subscription"):
             subscription = await client.subscribe(interest, on_gap=on_gap, timeout=at.timeout)
-        typer.echo("subscribed; press Ctrl-C to stop", err=True)
+        echo("subscribed; press Ctrl-C to stop", err=True)
         await _warn(client, interest, at)
         seen = 0
         async for received in subscription:
@@ -128,13 +130,13 @@ async def _warn(client: Client, interest: Disjunction, at: _At) -> None:
     """Print warnings about a filter, by itself and compared with the advertisements of the overlay."""
     advertisements: list[Disjunction] = []
     try:
-        addresses = find_addresses(await find_urls(at.url, at.broker))
-        if all([await is_here(each) for each in addresses]):
-            advertisements = await ask_advertisements(await find_operated(at.url, at.broker), client.broker)
+        entry = await find_for_client(at.url, at.broker)
+        if entry is not None:
+            advertisements = await ask_advertisements(entry, client.broker)
     except OctopiaError:
         pass  # There may still be warnings about the filter by itself.
     for doubt in doubts_about(interest, advertisements):
-        typer.echo(f"warning: {doubt}", err=True)
+        echo(f"warning: {doubt}", err=True)
 
 
 def report_gap(subscription: Subscription, *, as_json: bool) -> None:
@@ -143,13 +145,13 @@ def report_gap(subscription: Subscription, *, as_json: bool) -> None:
     if as_json and gap is not None:
         typer.echo(json.dumps({"gap": {"cause": gap.cause, "count": gap.count or None}}))
     why = "" if gap is None else f" ({gap.cause}{f', up to {gap.count}' if gap.count else ''})"
-    typer.echo(f"some publications may have been missed here{why}", err=True)
+    echo(f"some publications may have been missed here{why}", err=True)
 
 
 def to_text(received: Received) -> str:
-    """Return a publication as NAME=VALUE, then its payload."""
+    """Return a publication as NAME=VALUE, then its payload, on one line."""
     shown = " ".join(f"{name}={show_value(value)}" for name, value in received.attributes.items())
-    return f"{shown} {received.payload.decode(errors='replace')}".rstrip()
+    return one_line(f"{shown} {received.payload.decode(errors='replace')}".rstrip())
 
 
 def to_json(received: Received) -> str:
@@ -173,14 +175,17 @@ def _payload_to_json(payload: bytes) -> dict[str, Any]:
 
 
 def fill_form(form: str, received: Received) -> str:
-    """Return a format string with its fields filled in; a missing attribute is empty."""
+    """Return a format string with its fields filled in; a missing attribute is empty.
+
+    Control characters of a publication are shown as escapes. Those of the format string are the user's own.
+    """
     filled = []
     for literal, name, spec in _fields_of(form):
         filled.append(literal)
         if name is not None:
             value = _field(name, received)
             try:
-                filled.append("" if value is None else format(value, spec))
+                filled.append("" if value is None else printable(format(value, spec)))
             except (ValueError, TypeError) as error:
                 raise UsageError(f"expected a value that fits {{{name}:{spec}}}, got {value!r}: {error}") from None
     return "".join(filled)

@@ -1,4 +1,4 @@
-"""``octopia token``: make, list and revoke the tokens of clients and operators."""
+"""``octopia token``: create, list and revoke the tokens of clients and operators."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from octopia.security.tokens import Token, TokenRole, changing_tokens, new_token
 _EXPIRED = "expired"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
-TokenFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The file of tokens (.toml).", autocompletion=complete_toml)
-]
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.")]
+TokenFile = Annotated[Path, typer.Argument(metavar="FILE", help="Token file (.toml).", autocompletion=complete_toml)]
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
 
 
 @examples(
@@ -58,7 +56,7 @@ def add(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token, and print it.
+    """Create a token, and print it.
 
     The file gets a hash only, so the token is shown this once. A client without --advertise may publish nothing, and
     one without --read gets nothing. With these options an operator may publish and read, too. Running brokers accept
@@ -152,7 +150,7 @@ def _time(text: str, now: datetime.datetime) -> datetime.datetime:
         )
     found = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
     if found <= now:
-        raise UsageError(f"expected a time in the future for --expires, got {text}, which is over")
+        raise UsageError(f"expected a time in the future for --expires, got {text}, which is in the past")
     return found
 
 

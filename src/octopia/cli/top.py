@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.options import AsJson, Url
-from octopia.cli.output import console, print_json
+from octopia.cli.output import console, count_of, print_json
+from octopia.cli.overlays import Watched
 from octopia.cli.report import broker_rows
-from octopia.client.operators import Answers, ask_everyone
+from octopia.client.operators import Answers
 from octopia.errors import UsageError
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -69,34 +69,37 @@ def top(
 
 
 async def _measure_once(url: str | None, every_s: float) -> tuple[Answers, list[dict[str, Any]]]:
-    address = await find_operated(url)
-    before, begin = await ask_everyone(address, Command(Verb.REPORT)), time.monotonic()
+    watched = Watched(url)
+    before, begin = await watched.ask(Command(Verb.REPORT)), time.monotonic()
     await asyncio.sleep(every_s)
-    after = await ask_everyone(address, Command(Verb.REPORT))
+    after = await watched.ask(Command(Verb.REPORT))
     return after, rates(before, after, time.monotonic() - begin)
 
 
 async def _watch(url: str | None, every_s: float, sort: Order) -> None:
     from rich.live import Live
 
-    address = await find_operated(url)
-    before, begin = await ask_everyone(address, Command(Verb.REPORT)), time.monotonic()
+    watched = Watched(url)
+    before, begin = await watched.ask(Command(Verb.REPORT)), time.monotonic()
     terminal = console()
     with Live(console=terminal, auto_refresh=False, screen=terminal.is_terminal) as live:
         while True:
             await asyncio.sleep(every_s)
-            after, now = await ask_everyone(address, Command(Verb.REPORT)), time.monotonic()
+            after, now = await watched.ask(Command(Verb.REPORT)), time.monotonic()
             live.update(_table(after, _sorted(rates(before, after, now - begin), sort)), refresh=True)
             before, begin = after, now
 
 
 def rates(before: Answers, after: Answers, seconds: float) -> list[dict[str, Any]]:
-    """Return the rows of all brokers with the rates between two reports; a broker that restarted begins at 0."""
+    """Return the rows of all brokers with the rates between two reports.
+
+    A broker that restarted begins at 0. One that gave no report before has no rates yet: they are 0.
+    """
     earlier = {row["broker"]: row for row in broker_rows(before)}
     rows = []
     for row in broker_rows(after):
-        known = earlier.get(row["broker"])
-        if known is None or known["incarnation"] != row["incarnation"]:
+        known = earlier.get(row["broker"], row)
+        if known["incarnation"] != row["incarnation"]:
             known = {"published": 0, "sent": 0, "rerouted": 0}
         speeds = {f"{name}_per_s": (row[name] - known[name]) / seconds for name in ("published", "sent", "rerouted")}
         rows.append({**row, **speeds})
@@ -114,7 +117,7 @@ def _table(found: Answers, rows: Sequence[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     missing = f"; no answer from {', '.join(found.problems)}" if found.problems else ""
-    table = Table(title=f"{found.overlay['name']}: {len(rows)} brokers{missing}", title_justify="left")
+    table = Table(title=f"{found.overlay['name']}: {count_of(len(rows), 'brokers')}{missing}", title_justify="left")
     for column in _COLUMNS:
         is_text = column in ("broker", "congested")
         table.add_column(column.replace("_per_s", "/s"), justify="left" if is_text else "right")

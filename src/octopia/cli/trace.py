@@ -13,11 +13,12 @@ from octopia.cli.contexts import find_operated
 from octopia.cli.lazy import examples
 from octopia.cli.offers import advertise_for
 from octopia.cli.options import AsJson, Broker, Timeout, Url
-from octopia.cli.output import print_json
+from octopia.cli.output import echo, print_json
 from octopia.cli.sessions import connected
 from octopia.cli.values import read_attributes
 from octopia.client.operators import ask_everyone
 from octopia.content import Publication
+from octopia.content.literals import format_name, show_value
 from octopia.errors import RequestRefused
 from octopia.protocol import Command, Verb
 from octopia.transport.loop import run_loop
@@ -56,15 +57,15 @@ def trace(
     if as_json:
         print_json(found)
         return
-    values = ", ".join(f"{name} = {value!r}" for name, value in publication.attributes.items())
-    typer.echo(f"{values}, published at {found['host']}")
+    values = ", ".join(f"{format_name(name)} = {show_value(value)}" for name, value in publication.attributes.items())
+    echo(f"{values}, published at {found['host']}")
     for step in found["steps"]:
         first, *rest = step["story"]
-        typer.echo(f"{step['delay_ms']:+9.1f} ms  {first}")
+        echo(f"{step['delay_ms']:+9.1f} ms  {first}")
         for line in rest:
-            typer.echo(f"{'':12}  {line}")
+            echo(f"{'':12}  {line}")
     for name, problem in found["problems"].items():
-        typer.echo(f"{'':12}  no answer from {name}: {problem}")
+        echo(f"{'':12}  no answer from {name}: {problem}")
 
 
 async def _trace(

@@ -22,11 +22,14 @@ from octopia.protocol import Answer, CloseCode, Command, Opening, Role, Verb, Wi
 from octopia.transport import Connection
 from octopia.wire import Limits
 
+OPEN_S = 4.0
+"""The time limit for connecting an operator, up to the broker's greeting."""
 ANSWER_S = 5.0
 """The time limit for an answer to an operator."""
 _CLOSING_S = 1.0
 _ADVERTISEMENTS_MAX = 100
 """The advertisements of each region that a filter is compared with."""
+_COMMANDS_AT_ONCE = 50
 ANSWER_LIMITS = Limits(control_bytes_max=64 * 1024 * 1024)
 """The size of an answer: one that lists tables may be large."""
 
@@ -80,8 +83,17 @@ class Operator:
 
     async def open(self) -> None:
         """Connect; raise Unavailable, or the reason why the broker does not accept this operator."""
-        loop, address = asyncio.get_running_loop(), self.address
         token = await self._credentials.token()
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self._greet(await self._connect(), token)
+        except TimeoutError:
+            raise Unavailable(
+                f"expected a greeting from a broker at {self.address} within {OPEN_S:g} s, got none"
+            ) from None
+
+    async def _connect(self) -> Connection:
+        loop, address = asyncio.get_running_loop(), self.address
         tls = self._credentials.tls_towards(address)
         try:
             _, connection = await loop.create_connection(
@@ -95,12 +107,16 @@ class Operator:
                 "Start one with `octopia up`"
             ) from None
         self._connection = connection
-        connection.expect_opening()
-        connection.send([Opening(Role.OPERATOR, "operator", broker=address.broker, token=token)])
+        return connection
+
+    async def _greet(self, connection: Connection, token: str) -> None:
+        connection.send([Opening(Role.OPERATOR, "operator", broker=self.address.broker, token=token)])
         try:
             await self._asker.opened
         except BaseException:
-            await self._close(connection)
+            # A peer that has not greeted may never close its end.
+            connection.abort()
+            await connection.wait_closed()
             raise
 
     def drop(self) -> None:
@@ -115,8 +131,11 @@ class Operator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._connection is not None:
-            await self._close(self._connection)
+        if self._connection is None:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self._connection.abort()  # The time of the caller is over.
+        await self._close(self._connection)
 
     @staticmethod
     async def _close(connection: Connection) -> None:
@@ -188,9 +207,14 @@ class Answers:
     """The answers of all brokers of an overlay to the same command, and why the others gave none."""
 
     overlay: dict[str, Any]
-    brokers: tuple[str, ...]
+    addresses: dict[str, Address]
     reports: dict[str, dict[str, Any]]
     problems: dict[str, str]
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The names of all brokers."""
+        return tuple(self.addresses)
 
 
 async def ask_everyone(entry: Address, command: Command) -> Answers:
@@ -215,12 +239,16 @@ async def ask_everyone(entry: Address, command: Command) -> Answers:
     await asyncio.gather(*(collect(broker, address) for broker, address in addresses.items()))
     if refusals and not reports:
         raise refusals[0]
-    return Answers(overlay, tuple(addresses), reports, problems)
+    return Answers(overlay, addresses, reports, problems)
 
 
 async def ask_status(entry: Address) -> OverlayStatus:
     """Ask one broker for its overlay, and then all brokers for their reports."""
-    found = await ask_everyone(entry, Command(Verb.REPORT))
+    return status_of(await ask_everyone(entry, Command(Verb.REPORT)))
+
+
+def status_of(found: Answers) -> OverlayStatus:
+    """Return the state of an overlay from the answers of its brokers."""
     overlay = found.overlay
     return OverlayStatus(
         overlay["name"], overlay["tree"], overlay["clusters"], found.brokers, found.reports, found.problems
@@ -228,20 +256,31 @@ async def ask_status(entry: Address) -> OverlayStatus:
 
 
 async def is_wanted(entry: Address, host: str, attributes: Mapping[str, Value]) -> bool | None:
-    """Return whether some subscription matches a publication of clients of the broker ``host`` now.
+    """Return whether some subscription matches a publication of clients of the broker ``host`` now, or None."""
+    (answer,) = await are_wanted(entry, host, [attributes])
+    return answer
+
+
+async def are_wanted(entry: Address, host: str, publications: Sequence[Mapping[str, Value]]) -> list[bool | None]:
+    """Return for each publication of clients of the broker ``host`` whether some subscription matches it now.
 
     Each broker knows the subscriptions of its cluster, so one broker per cluster is asked, those of the host's region.
-    The answer is None if one of them cannot be asked, and no other says yes. Brokers of other machines would refuse to
-    answer and log it, so they are not asked.
+    The answer is None if one of them cannot be asked, and no other says yes. Without a token, brokers of other machines
+    would refuse to answer and log it, so they are not asked.
     """
-    if not await is_here(entry):
-        return None
+    unknown: list[bool | None] = [None] * len(publications)
+    has_token = bool(await find_credentials().token())
+    if not (has_token or await is_here(entry)):
+        return unknown
     region = host.rpartition(".")[0]
     brokers = await _brokers_where(entry, lambda name: name.rpartition(".")[0] == region)
-    reports = await _ask_those_here(brokers, Command(Verb.WANTED, attributes=dict(attributes)))
-    if any(each["wanted"] for each in reports):
-        return True
-    return False if brokers and len(reports) == len(brokers) else None
+    commands = [Command(Verb.WANTED, attributes=dict(each)) for each in publications]
+    asked = brokers if has_token else await _those_here(brokers)
+    answers = [[bool(each["wanted"]) for each in reports] for reports in await _ask_each(asked, commands)]
+    if not answers:
+        return unknown
+    negative = False if len(answers) == len(brokers) else None
+    return [any(of_one) or negative for of_one in zip(*answers, strict=True)]
 
 
 async def is_here(address: Address) -> bool:
@@ -267,7 +306,8 @@ async def ask_advertisements(entry: Address, host: str) -> list[Disjunction]:
     cluster = host.rpartition(".")[2]
     brokers = await _brokers_where(entry, lambda name: name.rpartition(".")[2] == cluster)
     found = []
-    for tables in await _ask_those_here(brokers, Command(Verb.TABLES, rows=_ADVERTISEMENTS_MAX)):
+    command = Command(Verb.TABLES, rows=_ADVERTISEMENTS_MAX)
+    for (tables,) in await _ask_each(await _those_here(brokers), [command]):
         for each in tables["advertisements"]:
             with contextlib.suppress(InvalidFilter):  # Its text may be too long, or not whole.
                 found.append(parse_filter(each["filter"]))
@@ -283,8 +323,20 @@ async def _brokers_where(entry: Address, is_asked: Callable[[str], bool]) -> lis
     return [address for name, address in addresses.items() if is_asked(name)]
 
 
-async def _ask_those_here(brokers: Sequence[Address], command: Command) -> list[dict[str, Any]]:
-    """Return the reports of the brokers on this machine that answer a command."""
-    asked = [each for each in brokers if await is_here(each)]
-    answers = await asyncio.gather(*(ask(each, command) for each in asked), return_exceptions=True)
-    return [each[0] for each in answers if isinstance(each, list)]
+async def _those_here(brokers: Sequence[Address]) -> list[Address]:
+    return [each for each in brokers if await is_here(each)]
+
+
+async def _ask_each(brokers: Sequence[Address], commands: Sequence[Command]) -> list[list[dict[str, Any]]]:
+    """Send the same commands to several brokers, and return the reports of each that answers all of them."""
+    answers = await asyncio.gather(*(_ask_in_parts(each, commands) for each in brokers), return_exceptions=True)
+    return [each for each in answers if isinstance(each, list)]
+
+
+async def _ask_in_parts(broker: Address, commands: Sequence[Command]) -> list[dict[str, Any]]:
+    """Send many commands, some at a time: a broker that answers does nothing else."""
+    reports: list[dict[str, Any]] = []
+    async with Operator(broker) as operator:
+        for begin in range(0, len(commands), _COMMANDS_AT_ONCE):
+            reports += await operator.ask(*commands[begin : begin + _COMMANDS_AT_ONCE])
+    return reports

@@ -42,9 +42,9 @@ class Command(msgspec.Struct, frozen=True, tag=True):
     """An operator's command; ``broker`` is the other end of the link to throttle, cut or heal.
 
     A ``rate`` is in publications per second, and 0 lifts the limit. None leaves a value unchanged. ``client`` selects
-    the rows of one client, and ``rows`` is their maximum number. ``attributes`` are those of a publication: is it
-    wanted, and which rows match it? ``payload`` is that of a publication to watch, for ``seconds``.
-    ``algorithm`` is the one to route by.
+    the rows of one client, ``hosted`` those of all clients of the broker, and ``rows`` is their maximum number.
+    ``attributes`` are those of a publication: is it wanted, and which rows match it? ``payload`` is that of a
+    publication to watch, for ``seconds``. ``algorithm`` is the one to route by.
     """
 
     verb: Verb
@@ -57,6 +57,7 @@ class Command(msgspec.Struct, frozen=True, tag=True):
     payload: Annotated[bytes, msgspec.Meta(max_length=64)] = b""
     seconds: float = 0.0
     algorithm: Algorithm | None = None
+    hosted: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):

@@ -6,9 +6,8 @@ are bounded, and ``total`` has the full number.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from octopia.algorithms import Inspection
 from octopia.broker.inspection import KnownAdvertisement, KnownSubscription
@@ -18,6 +17,9 @@ from octopia.protocol import Command
 
 if TYPE_CHECKING:
     from octopia.runtime.server import BrokerServer
+
+_Known: TypeAlias = KnownSubscription | KnownAdvertisement
+_Row = TypeVar("_Row")
 
 TEXT_LENGTH_MAX = 1_000
 """The length at which the text of a filter is cut."""
@@ -60,23 +62,41 @@ def list_civs(server: BrokerServer) -> dict[str, Any]:
 
 
 def list_tables(server: BrokerServer, command: Command) -> dict[str, Any]:
-    """Return the subscriptions and the advertisements that a broker knows, or those of one of its clients.
+    """Return the subscriptions and the advertisements that a broker knows, or only those of its clients or of one.
 
-    With attributes, each row says whether it matches a publication with these attributes, and if not, why.
+    With attributes, each row says whether it matches a publication with these attributes, and if not, why. Rows that
+    match come first, so that a list that is cut has them, and ``matching`` has their full number.
     """
     inspection = Inspection(server.broker)
     publication = Publication(command.attributes) if command.attributes else None
-    wanted = [each for each in inspection.subscriptions() if _is_of(each, command.client)]
-    offered = [each for each in inspection.advertisements() if _is_of(each, command.client)]
+    wanted = [each for each in inspection.subscriptions() if _is_selected(each, command)]
+    offered = [each for each in inspection.advertisements() if _is_selected(each, command)]
+    tables: dict[str, Any] = {"total": {"subscriptions": len(wanted), "advertisements": len(offered)}}
+    if publication is not None:
+        allowing, others = _split(offered, lambda each: conforms(each.offer, publication))
+        matching, rest = _split(wanted, lambda each: matches(each.interest, publication))
+        wanted, offered = matching + rest, allowing + others
+        tables["matching"] = {"subscriptions": len(matching), "advertisements": len(allowing)}
     return {
-        "subscriptions": [_subscription(each, publication) for each in itertools.islice(wanted, command.rows)],
-        "advertisements": [_advertisement(each, publication) for each in itertools.islice(offered, command.rows)],
-        "total": {"subscriptions": len(wanted), "advertisements": len(offered)},
+        "subscriptions": [_subscription(each, publication) for each in wanted[: command.rows]],
+        "advertisements": [_advertisement(each, publication) for each in offered[: command.rows]],
+        **tables,
     }
 
 
-def _is_of(row: KnownSubscription | KnownAdvertisement, client: str) -> bool:
-    return not client or (row.client is not None and row.client.name == client)
+def _is_selected(row: _Known, command: Command) -> bool:
+    if row.client is None:
+        return not (command.client or command.hosted)
+    return command.client in ("", row.client.name)
+
+
+def _split(rows: Iterable[_Row], is_first: Callable[[_Row], bool]) -> tuple[list[_Row], list[_Row]]:
+    """Return the rows that pass a test, and the others, both in their order."""
+    first: list[_Row] = []
+    others: list[_Row] = []
+    for row in rows:
+        (first if is_first(row) else others).append(row)
+    return first, others
 
 
 def _subscription(row: KnownSubscription, publication: Publication | None) -> dict[str, Any]:

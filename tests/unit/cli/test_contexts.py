@@ -10,7 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from octopia.cli import app
-from octopia.cli.contexts import Context, Contexts, contexts_file, find_urls, load_contexts, save_contexts, urls_of
+from octopia.cli.contexts import (
+    Context,
+    Contexts,
+    all_urls_of,
+    contexts_file,
+    find_urls,
+    load_contexts,
+    save_contexts,
+    urls_of,
+)
 from octopia.errors import InvalidFile, UnknownBroker, UsageError
 
 OVERLAY = 'tree = "a-b"\nclusters = 2\n[brokers."b.1"]\nhost = "10.0.0.4"\nport = 9000\n'
@@ -64,6 +73,14 @@ def test_a_broker_of_a_context_is_found_by_its_name() -> None:
     assert asyncio.run(find_urls(None, None)) == ["octopia://x"]
     with pytest.raises(UnknownBroker, match=r"expected a broker of the context \(b.1, b.2\), got 'b.9'"):
         asyncio.run(find_urls(None, "b.9"))
+
+
+def test_any_broker_of_a_context_will_do_where_no_session_continues() -> None:
+    brokers = {"a.0": "octopia://x", "b.0": "octopia://y"}
+    save_contexts(Contexts("far", {"far": Context(("octopia://x",), brokers)}))
+    assert all_urls_of(None) == ["octopia://x", "octopia://y"]
+    assert urls_of(None) == ["octopia://x"]
+    assert all_urls_of("octopia://z") == ["octopia://z"]
 
 
 def test_a_url_and_the_environment_go_before_the_current_context(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,3 +88,15 @@ def test_a_raw_payload_is_written_unchanged(capfdbinary: pytest.CaptureFixture[b
 
 def test_text_has_attributes_and_payload() -> None:
     assert to_text(received(b"hello", symbol="IBM", n=1)) == "symbol=IBM n=1 hello"
+
+
+def test_control_characters_of_a_publication_are_shown_as_escapes() -> None:
+    evil = received(b"one\ntwo\x1b[2J", symbol="\x1b]0;owned\x07\nx=1")
+    assert to_text(evil) == r"symbol=\x1b]0;owned\x07\nx=1 one\ntwo\x1b[2J"
+    # The colour is the user's own, and so are the line breaks of a payload.
+    assert fill_form("\x1b[1m{symbol:.4}|{@payload}", evil) == "\x1b[1m\\x1b]0;|one\ntwo\\x1b[2J"
+
+
+def test_raw_payloads_are_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    _Printer(raw=True).show(received(b"\x1b[2J"))
+    assert capfdbinary.readouterr().out == b"\x1b[2J"

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from octopia.cli import app, demo
 from octopia.errors import JobFailed, MissingDependency, UsageError
+from octopia.experiments.demo import live
 from octopia.experiments.demo import outcome as demo_outcome
 from octopia.experiments.demo.outcome import Outcome
 
@@ -92,3 +93,16 @@ def test_a_folder_that_cannot_be_made_is_refused(run: Callable[..., Result], tmp
     (tmp_path / "out").write_text("taken")
     with pytest.raises(UsageError, match="a folder that can be created"):
         run(outcome())
+
+
+def test_the_live_map_takes_a_token(monkeypatch: pytest.MonkeyPatch):
+    called: list[tuple[str, str]] = []
+    monkeypatch.setattr(live, "run_live", lambda http, token, announce: called.append((http, token)))
+    with_token = ["demo", "--live", "--http", "0.0.0.0:0", "--http-token", "a-long-enough-token"]
+    assert CliRunner().invoke(app, with_token, catch_exceptions=False).exit_code == 0
+    assert called == [("0.0.0.0:0", "a-long-enough-token")]
+
+
+def test_a_live_map_for_other_machines_needs_a_token():
+    with pytest.raises(UsageError, match="give one with --http-token"):
+        CliRunner().invoke(app, ["demo", "--live", "--http", "0.0.0.0:0"], catch_exceptions=False)

@@ -11,14 +11,13 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from octopia.client import connect
 from octopia.client.client import Client
 from octopia.experiments.local_overlay import READY_S, at_free_addresses
-from octopia.http.guard import Guard
-from octopia.http.process import HttpProcess, parse_address
+from octopia.http.process import HttpProcess, check
 from octopia.overlay.files import Overlay, overlay_from_text
 from octopia.runtime.process import Workers
 from octopia.transport.loop import run_loop
@@ -36,11 +35,11 @@ TURN_S = 0.05
 """The interval at which publishers publish what is due."""
 
 
-def run_live(http: str, announce: Callable[[str], None]) -> None:
-    """Run the brokers, the load and the map until SIGINT or SIGTERM; ``announce`` gets the URL of the page."""
+def run_live(http: str, http_token: str, announce: Callable[[Sequence[str]], None]) -> None:
+    """Run the brokers, the load and the map until SIGINT or SIGTERM; ``announce`` gets the lines about the map."""
     overlay = at_free_addresses(overlay_from_text(TREE, CLUSTERS))
-    address = parse_address(http)
-    port = HttpProcess(overlay, address, Guard(address.host))
+    address, guard = check(http, http_token, overlay, SOURCE)
+    port = HttpProcess(overlay, address, guard)
     workers = Workers(overlay, 2)
     load = multiprocessing.get_context("fork").Process(target=_load, args=(overlay,), daemon=True)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -50,7 +49,7 @@ def run_live(http: str, announce: Callable[[str], None]) -> None:
         while not workers.is_ready() and time.monotonic() < deadline:
             workers.wait(POLL_S)
         load.start()
-        announce(port.page)
+        announce(port.invitation)
         while load.is_alive():
             workers.poll()
             port.poll()
