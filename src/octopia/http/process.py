@@ -116,7 +116,6 @@ class HttpProcess:
         self._context = multiprocessing.get_context("fork")
         self._listener: socket.socket | None = bind(address)
         self.address = Address(*self._listener.getsockname()[:2])
-        self.page = page_of(self.address, guard)
         self.invitation = invitation(self.address, guard)
         self._started_s = 0.0
         self._process = self._fork()
