@@ -21,7 +21,7 @@ import octopia
 from octopia.addresses import Address
 from octopia.experiments.local_overlay import at_free_addresses, running, urls_of
 from octopia.http.guard import Guard
-from octopia.http.process import HttpProcess
+from octopia.http.process import HttpProcess, page_of
 from octopia.overlay.files import Overlay, overlay_from_text
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -117,10 +117,11 @@ async def take(picture: Picture, page_url: str) -> None:
 @contextlib.contextmanager
 def shown(overlay: Overlay) -> Iterator[str]:
     """Run an overlay and its live map, and yield the URL of the page."""
-    port = HttpProcess(overlay, Address("127.0.0.1", 0), Guard("127.0.0.1"))
+    guard = Guard("127.0.0.1")
+    port = HttpProcess(overlay, Address("127.0.0.1", 0), guard)
     try:
         with running(overlay, 2):
-            yield port.page
+            yield page_of(port.address, guard)
     finally:
         port.stop()
 
