@@ -29,10 +29,10 @@ from octopia.wire import Reader, encode, encode_all, relaying
 BATCH = 64
 TRACKED = 1 << 14
 """The flag of types whose objects the garbage collector tracks."""
-CALLS_MAX = 4 if relaying.IS_COMPILED else 48
+CALLS_MAX = 0 if relaying.IS_COMPILED else 48
 """The Python functions, properties among them, that run for a publication at a broker that passes it on.
 
-A few run per batch, and count here as parts of a call. Compiled functions do not count.
+About fifty run per batch, less than one per publication. Compiled functions do not count.
 """
 
 SCOT = Scot(parse_tree("path:3"), 1)
