@@ -35,7 +35,8 @@ from octopia.settings import Algorithm, PathSelection, RoutingSettings
 from octopia.simulator.run import Run, run_scenario
 from octopia.tid.core import TidBroker
 
-STATIC_SEEDS = 1000
+STATIC_SEEDS = 500
+SOAK_SEEDS = 2000
 CHUNK = 50
 
 
@@ -142,6 +143,12 @@ def withdraws_while_publishing(drawn: RandomScenario) -> bool:
     return any(
         {PublishItem, UnadvertiseItem} <= {type(happening.item) for happening in phase} for phase in drawn.phases
     )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(STATIC_SEEDS // CHUNK, SOAK_SEEDS // CHUNK))
+def test_static_routing_delivers_exactly_once_in_many_scenarios(number: int):
+    test_static_routing_delivers_exactly_once(number)
 
 
 @pytest.mark.parametrize("number", range(STATIC_SEEDS // CHUNK))
