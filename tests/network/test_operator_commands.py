@@ -354,8 +354,7 @@ def test_names_are_looked_up_beside_the_event_loop(monkeypatch: pytest.MonkeyPat
 
     async def run() -> None:
         asking = asyncio.create_task(is_here(Address("localhost")))
-        await asyncio.sleep(0)  # It has begun to look up the name.
-        is_running.set()
+        asyncio.get_running_loop().call_soon(is_running.set)  # After it has begun to look up the name.
         assert await asking
 
     monkeypatch.setattr(socket, "getaddrinfo", wait_for_loop)

@@ -161,7 +161,8 @@ def test_counters_equal_the_trace_over_sockets(algorithm: Algorithm, detail: Det
             load = await Load.begin(overlay, PUBLISHERS, SUBSCRIBERS)
             for _ in range(20):
                 load.publish(10, b"")
-                await asyncio.sleep(0)
+                before = load.got
+                await overlay.wait_until(lambda before=before: load.got != before, "a delivery")
             overlay.throttle("b.2", "b.0", rate=0.0)
             await overlay_at_rest(overlay, load.clients)
             assert load.got == load.expected()

@@ -56,7 +56,7 @@ class _Outcome:
 
     @property
     def remark(self) -> str:
-        """What to say about publications that nobody wants, for the end of a sentence."""
+        """The end of a sentence about publications that nobody wants; empty if there are none."""
         if not self.unwanted:
             return ""
         if self.checked < self.accepted:
