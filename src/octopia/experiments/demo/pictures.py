@@ -30,6 +30,10 @@ class Pictures:
     messages: Picture
 
 
+_BAR_INCHES = 0.14
+"""The height of a bar whose number does not touch the next one."""
+
+
 def draw_pictures(outcome: Outcome, out: Path) -> Pictures:
     """Draw all pictures as PNG and SVG; their addresses are relative to the demo's folder."""
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
@@ -135,6 +139,8 @@ def _messages(outcome: Outcome, out: Path) -> Picture:
     sides = outcome.sides
     kinds = [kind for kind in sides[0].run.messages if any(side.run.messages.get(kind) for side in sides)]
     figure, axes = frame("messages, log scale", "")
+    bars = len(kinds) * (len(sides) + 1)
+    figure.set_figheight(max(figure.get_figheight(), 1.5 + _BAR_INCHES * bars))
     height = 0.8 / len(sides)
     for number, side in enumerate(sides):
         places = [place + (number - (len(sides) - 1) / 2) * height for place in range(len(kinds))]
