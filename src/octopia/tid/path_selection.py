@@ -33,14 +33,18 @@ class Path(msgspec.Struct, frozen=True, order=True):
     tid: Tid
 
 
-class PathView(Protocol):
-    """Everything that path selection may know about its broker."""
+class LinkView(Protocol):
+    """Everything that path selection may know about the links of its broker."""
 
     def congested(self, link: BrokerId) -> bool:
         """Return whether the link to a neighbour is congested now."""
 
     def queue_length(self, link: BrokerId) -> int:
         """Return the length of the output queue to a neighbour."""
+
+
+class PathView(LinkView, Protocol):
+    """Everything that path selection may know about its broker."""
 
     def copies_of(self, subscriptions: Sequence[SubscriptionId]) -> Mapping[SubscriptionId, Sequence[BoundCopy]]:
         """Return all bound copies of the subscriptions that are stored here, each by TID."""
@@ -69,7 +73,8 @@ def select_dynamically(
     if held_up:
         found = at.copies_of(held_up)
         for subscription in held_up:
-            paths[subscription] = _best(paths[subscription], found[subscription], came_from, at)
+            in_tree = paths[subscription]
+            paths[subscription] = best(in_tree, _others(in_tree, found[subscription], came_from), at)
     return one_per_hop(paths) if copies is TidCopies.PER_HOP else distinct(paths)
 
 
@@ -87,13 +92,17 @@ def one_per_hop(paths: Mapping[SubscriptionId, Path]) -> list[Path]:
     return sorted(first.values())
 
 
-def _best(chosen: Path, copies: Sequence[BoundCopy], came_from: Peer, at: PathView) -> Path:
+def best(chosen: Path, others: Sequence[Path], at: LinkView) -> Path:
     """Return a free path with the shortest queue, or one with a shorter queue than the chosen one, or that one."""
-    others = [
+    free = [path for path in others if not at.congested(path.next_hop)]
+    shorter = [path for path in others if at.queue_length(path.next_hop) < at.queue_length(chosen.next_hop)]
+    return min(free or shorter or [chosen], key=lambda path: (at.queue_length(path.next_hop), path))
+
+
+def _others(chosen: Path, copies: Sequence[BoundCopy], came_from: Peer) -> list[Path]:
+    """Return the paths over other links, except back to ``came_from``."""
+    return [
         Path(copy.last_hop, copy.tid)
         for copy in copies
         if not isinstance(copy.last_hop, ClientId) and copy.last_hop not in (chosen.next_hop, came_from)
     ]
-    free = [path for path in others if not at.congested(path.next_hop)]
-    shorter = [path for path in others if at.queue_length(path.next_hop) < at.queue_length(chosen.next_hop)]
-    return min(free or shorter or [chosen], key=lambda path: (at.queue_length(path.next_hop), path))

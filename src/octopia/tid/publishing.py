@@ -16,7 +16,7 @@ from octopia.protocol.messages import PublishRequest
 from octopia.settings import PathSelection
 from octopia.tid.deliveries import deliver_locally
 from octopia.tid.messages import TidPublish
-from octopia.tid.path_selection import Path, select_dynamically, select_statically
+from octopia.tid.path_selection import Path, select_dynamically
 from octopia.tid.state import TidState
 from octopia.tid.tables import BoundCopy
 
@@ -74,10 +74,7 @@ def route(state: TidState, came_from: Peer, publication: TidPublish) -> None:
         return
     matched = state.prt.matching(publication.publication, publication.tid)
     deliver_locally(state, publication, matched)
-    if state.is_dynamic and not advertisement.ordered:
-        paths = select_dynamically(matched, came_from, View(state), state.settings.routing.tid_copies)
-    else:
-        paths = select_statically(matched, came_from)
+    paths = _select(state, came_from, matched, dynamically=state.is_dynamic and not advertisement.ordered)
     if publication.hop < state.settings.hop_limit:
         _forward(state, publication, paths)
     elif paths:
@@ -85,6 +82,20 @@ def route(state: TidState, came_from: Peer, publication: TidPublish) -> None:
         limit = state.settings.hop_limit
         reason = f"its {len(paths)} copies would go beyond the hop limit of {limit}"
         state.trace_drop(publication, None, len(paths), reason)
+
+
+def _select(state: TidState, came_from: Peer, matched: tuple[BoundCopy, ...], *, dynamically: bool) -> Sequence[Path]:
+    choices = state.kept_choices.of(matched, state.choices_for)
+    if not dynamically:
+        return choices.select_statically(came_from)
+    routing = state.settings.routing
+    if routing.path_selection is PathSelection.LINEAR:
+        return select_dynamically(matched, came_from, View(state), routing.tid_copies)
+    paths, read = choices.select_dynamically(came_from, View(state), routing.tid_copies)
+    if read is not None:
+        state.counters.searches += 1
+        state.counters.entries_scanned += read
+    return paths
 
 
 def _forward(state: TidState, publication: TidPublish, paths: Sequence[Path]) -> None:

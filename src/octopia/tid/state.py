@@ -9,6 +9,7 @@ from octopia.broker.interface import Counters
 from octopia.broker.numbered import Kept
 from octopia.ids import BrokerId, Peer, PublicationId, SubscriptionId
 from octopia.settings import Algorithm
+from octopia.tid.kept_paths import Choices
 from octopia.tid.messages import TidMessage
 from octopia.tid.tables import BoundCopy, Prt, Srt, Unbound
 
@@ -35,7 +36,8 @@ class TidState(CommonState):
     """The complete state of a TID broker.
 
     ``delivered`` holds, under dynamic routing, the local subscriptions that got each of the latest publications.
-    ``kept_local`` caches the local subscriptions among sets of matching copies.
+    ``kept_local`` and ``kept_choices`` cache the local subscriptions among sets of matching copies, and the choices of
+    path selection. After a change of the PRT, it returns other sets.
     """
 
     srt: Srt
@@ -44,6 +46,11 @@ class TidState(CommonState):
     delivered: dict[PublicationId, tuple[SubscriptionId, ...]] = dataclasses.field(default_factory=dict)
     counters: TidCounters = dataclasses.field(default_factory=TidCounters)
     kept_local: Kept[tuple[BoundCopy, ...], tuple[SubscriptionId, ...]] = dataclasses.field(default_factory=Kept)
+    kept_choices: Kept[tuple[BoundCopy, ...], Choices] = dataclasses.field(default_factory=Kept)
+
+    def choices_for(self, matched: tuple[BoundCopy, ...]) -> Choices:
+        """Return the choices of path selection for a set of matching copies."""
+        return Choices(matched, self.prt.copies_of)
 
     @property
     def subscriptions_searched(self) -> int:

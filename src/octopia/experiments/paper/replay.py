@@ -1,8 +1,9 @@
 """Visits replayed step by step: finding the matching subscriptions, and choosing links.
 
 A stop is a visit with the tables of its broker. Its steps call the functions that the broker calls, with the same
-arguments, and change no table; they queue no copies and make no deliveries. At the host broker, neither step includes
-finding the advertisements to which a publication conforms.
+arguments, and change no table; they queue no copies and make no deliveries. Brokers remember choices that return; here
+every choice is made as if for the first time. At the host broker, neither step includes finding the advertisements to
+which a publication conforms.
 
 A stop can be checked: it must find what the run found. Otherwise we would measure something else.
 """
