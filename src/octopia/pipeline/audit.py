@@ -37,6 +37,7 @@ DUPLICATE = "duplicate"
 _PAIR = ["publication", "subscription", "run_id"]
 """The key of a delivery; numbers come first, since they make sorting for joins faster."""
 _PUBLICATION = ["publication", "run_id"]
+_BY_RUN = ["run_id", "algorithm"]
 _SUMS = ["count", "low", "high"]
 _HALF = 2**32 - 1
 _STAND_INS = 2**62
@@ -95,12 +96,21 @@ def activity(trace: DataFrame) -> list[Row]:
     ``first`` and ``last`` are the least and the greatest number of an accepted publication. Raise an error for a trace
     that has deliveries but no accepted publications.
     """
-    counted = trace.groupBy("run_id", "algorithm").agg(
-        F.count_distinct(F.when(_is_accepted(), F.col("publication"))).alias("publications"),
-        F.min(F.when(_is_accepted(), F.col("publication"))).alias("first"),
-        F.max(F.when(_is_accepted(), F.col("publication"))).alias("last"),
-        F.count_if(_is_delivery()).alias("deliveries"),
-        F.count_if(_is_refusal()).alias("refused"),
+    # Deliveries are by far the most rows. The files of a trace keep them apart, and their number needs one column only.
+    delivered = trace.filter(_is_delivery()).groupBy(*_BY_RUN).agg(F.count("*").alias("deliveries"))
+    number, is_accepted = F.col("publication"), _is_accepted()
+    requested = (
+        trace.filter(~_is_delivery())
+        .groupBy(*_BY_RUN)
+        .agg(
+            F.count_distinct(F.when(is_accepted, number)).alias("publications"),
+            F.min(F.when(is_accepted, number)).alias("first"),
+            F.max(F.when(is_accepted, number)).alias("last"),
+            F.count_if(_is_refusal()).alias("refused"),
+        )
+    )
+    counted = requested.join(delivered, on=_BY_RUN, how="full_outer").na.fill(
+        0, ["publications", "deliveries", "refused"]
     )
     done = sorted(counted.collect(), key=lambda run: run["run_id"])
     silent = [run["run_id"] for run in done if run["deliveries"] and not run["publications"]]

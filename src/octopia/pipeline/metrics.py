@@ -139,25 +139,29 @@ def promptness(trace: DataFrame, burst: str) -> DataFrame:
     """Delays of deliveries by run, of all publications and of those of one publisher, named ``burst``, in ms.
 
     A publication is prompt if its last delivery takes less than ``CALM_MS``. ``late_until_ms`` is the time of the last
-    delivery that took longer, null without any.
+    delivery that took longer, null without any. ``last_ms`` is the time of the last delivery of the run.
     """
-    delay = F.col("delay_ms")
-    by_publication = (
-        _deliveries(trace)
-        .groupBy(*_RUN, "publication")
-        .agg(
-            F.count("*").alias("deliveries"),
-            F.sum(delay).alias("delay_ms_sum"),
-            F.count_if(delay < CALM_MS).alias("prompt"),
-            F.max(delay).alias("delay_ms_max"),
-            F.max(F.when(delay >= CALM_MS, F.col("time_ms"))).alias("late_until_ms"),
-        )
+    return promptness_of(delivery_batches(trace), trace, burst)
+
+
+def promptness_of(batches: DataFrame, trace: DataFrame, burst: str) -> DataFrame:
+    """Return the ``promptness`` of a trace from its ``delivery_batches``."""
+    delay, copies = F.col("delay_ms"), F.col("copies")
+    by_publication = batches.groupBy(*_RUN, "publication").agg(
+        F.sum(copies).alias("deliveries"),
+        F.sum(delay * copies).alias("delay_ms_sum"),
+        F.coalesce(F.sum(F.when(delay < CALM_MS, copies)), F.lit(0)).alias("prompt"),
+        F.max(delay).alias("delay_ms_max"),
+        F.max(F.when(delay >= CALM_MS, F.col("time_ms"))).alias("late_until_ms"),
+        F.max("time_ms").alias("last_ms"),
     )
     published = _of(trace, Event.RECEIVE).filter((F.col("client") == burst) & F.col("publication").isNotNull())
     of_burst = published.select("run_id", "publication", F.lit(True).alias("of_burst")).distinct()
     marked = by_publication.join(of_burst, on=["run_id", "publication"], how="left")
     return marked.groupBy(*_RUN).agg(
-        *_promptness(F.lit(True), ""), *_promptness(F.coalesce(F.col("of_burst"), F.lit(False)), "burst_")
+        F.max("last_ms").alias("last_ms"),
+        *_promptness(F.lit(True), ""),
+        *_promptness(F.coalesce(F.col("of_burst"), F.lit(False)), "burst_"),
     )
 
 
@@ -298,6 +302,11 @@ def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
 
     Deliveries at the same time are ordered by publication.
     """
+    return delay_sequence_of(delivery_batches(trace), group)
+
+
+def delay_sequence_of(batches: DataFrame, group: int = GROUP) -> DataFrame:
+    """Return the ``delay_sequence`` of a trace from its ``delivery_batches``."""
     if group < 1:
         raise UsageError(f"expected groups of at least one delivery, got {group}")
     start, end = F.col("start"), F.col("start") + F.col("copies")
@@ -306,7 +315,7 @@ def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
     inside = F.least(end, (sequence + 1) * group) - F.greatest(start, sequence * group)
     first, last = F.floor(start / group), F.floor((end - 1) / group)
     return (
-        _numbered(_batches(trace))
+        _numbered(batches)
         .withColumn("sequence", F.explode(F.sequence(first, last)))
         .withColumn("inside", inside)
         .groupBy(*_RUN, "sequence")
@@ -321,8 +330,11 @@ def delay_sequence(trace: DataFrame, group: int = GROUP) -> DataFrame:
     )
 
 
-def _batches(trace: DataFrame) -> DataFrame:
-    """Return batches: the deliveries of one publication at one time, with the same delay, are one row."""
+def delivery_batches(trace: DataFrame) -> DataFrame:
+    """Return the deliveries of one publication at one time, with the same delay, as one row with their number.
+
+    There are far fewer of them than deliveries. Where several metrics need them, persist them.
+    """
     return (
         _deliveries(trace)
         .groupBy(*_RUN, "time_ms", "publication", "published_ms", "delay_ms")

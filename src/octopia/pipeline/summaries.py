@@ -121,22 +121,26 @@ def summarise_deliveries(workspace: Workspace, traces: Sequence[str]) -> dict[st
 def summarise_bursts(workspace: Workspace, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
     """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
     trace = read_traces(workspace.spark, workspace.storage, *traces)
-    spans, messages = _spans(trace), _messages(trace)
-    start_ms = {run: start_ms for run, (start_ms, _) in spans.items()}
-    prompt = {row.run_id: row.asDict() for row in metrics.promptness(trace, BURST).collect()}
-    lengths, shrinking, delays = _queue_lengths(trace, start_ms), _shrinking(trace, start_ms), _delays(trace, group)
+    messages, start_ms = _messages(trace), _starts(trace)
+    lengths, shrinking = _queue_lengths(trace, start_ms), _shrinking(trace, start_ms)
+    batches = metrics.delivery_batches(trace).persist()
+    try:
+        prompt = {row.run_id: row.asDict() for row in metrics.promptness_of(batches, trace, BURST).collect()}
+        delays = _delays(batches, group)
+    finally:
+        batches.unpersist()
     return {
         run: BurstSummary(
-            deliveries=_promptness(prompt[run], ""),
-            of_burst=_promptness(prompt[run], "burst_"),
+            deliveries=_promptness(of_run, ""),
+            of_burst=_promptness(of_run, "burst_"),
             messages=messages.get(run, Counter()),
             start_ms=start_ms[run],
-            last_delivery_ms=last_ms,
+            last_delivery_ms=of_run["last_ms"],
             queue_length_sums=lengths.get(run, {}),
             shrinking_at_ms=shrinking.get(run, ()),
             delays=delays[run],
         )
-        for run, (_, last_ms) in spans.items()
+        for run, of_run in prompt.items()
     }
 
 
@@ -159,17 +163,12 @@ def _deliveries(trace: DataFrame) -> dict[str, DeliverySummary]:
     }
 
 
-def _spans(trace: DataFrame) -> dict[str, tuple[float, float]]:
-    """Return the time at which the burst began, and that of the last delivery."""
+def _starts(trace: DataFrame) -> dict[str, float]:
+    """Return the time at which the burst began."""
     event, time_ms = F.col("event"), F.col("time_ms")
-    is_burst = (event == Event.RECEIVE.value) & (F.col("client") == BURST) & F.col("publication").isNotNull()
-    is_delivery = event == Event.DELIVER.value
-    found = (
-        trace.where(is_burst | is_delivery)
-        .groupBy(_RUN)
-        .agg(F.min(F.when(is_burst, time_ms)).alias("start_ms"), F.max(F.when(is_delivery, time_ms)).alias("last_ms"))
-    )
-    return {row.run_id: (row.start_ms, row.last_ms) for row in found.collect()}
+    published = trace.where((event == Event.RECEIVE.value) & F.col("publication").isNotNull())
+    found = published.where(F.col("client") == BURST).groupBy(_RUN).agg(F.min(time_ms).alias("start_ms"))
+    return {row.run_id: row.start_ms for row in found.collect()}
 
 
 def _queue_lengths(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, dict[tuple[str, str], int]]:
@@ -201,8 +200,8 @@ def _shrinking(trace: DataFrame, start_ms: Mapping[str, float]) -> dict[str, tup
     }
 
 
-def _delays(trace: DataFrame, group: int) -> dict[str, tuple[DelayPoint, ...]]:
-    sequence = metrics.delay_sequence(trace, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
+def _delays(batches: DataFrame, group: int) -> dict[str, tuple[DelayPoint, ...]]:
+    sequence = metrics.delay_sequence_of(batches, group).select(_RUN, "sequence", "delay_ms_max", "time_ms_last")
     rows = sequence.orderBy(_RUN, "sequence").collect()
     return {
         run: tuple(DelayPoint(row.sequence, row.delay_ms_max, row.time_ms_last) for row in of_run)
