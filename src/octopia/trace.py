@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
@@ -66,7 +66,14 @@ LATER_COLUMNS = ("carries",)
 """The columns that traces of earlier versions do not have."""
 
 
-class Deliveries(msgspec.Struct, kw_only=True):
+class Recipients(msgspec.Struct, frozen=True):
+    """Subscriptions that get a publication at the same time, by name, and the client of each."""
+
+    clients: tuple[str, ...]
+    subscriptions: tuple[str, ...]
+
+
+class Deliveries(msgspec.Struct, frozen=True):
     """The deliveries of one publication to several subscriptions at one broker, at the same time."""
 
     run_id: str
@@ -76,12 +83,11 @@ class Deliveries(msgspec.Struct, kw_only=True):
     hop: int
     published_ms: float
     time_ms: float
-    clients: Sequence[str]
-    subscriptions: Sequence[str]
+    recipients: Recipients
 
     def rows(self) -> Iterator[Row]:
         """Yield one row per delivery."""
-        for client, subscription in zip(self.clients, self.subscriptions, strict=True):
+        for client, subscription in zip(self.recipients.clients, self.recipients.subscriptions, strict=True):
             yield Row(
                 run_id=self.run_id,
                 algorithm=self.algorithm,
@@ -103,7 +109,7 @@ INTEGERS = ("publication", "queue_length", "hop")
 FLOATS = ("published_ms", "time_ms", "match_us", "select_us", "value")
 _PARQUET_BATCH = 50_000
 _DELIVERIES_BATCH = 500_000
-_KNOWN_TEXTS = 65_536
+_KNOWN_RECIPIENTS = 65_536
 _KIND, _EVENT, _LINK = "publication", "deliver", "client"
 """The values that all delivery rows share."""
 
@@ -212,41 +218,39 @@ class _DeliveryColumns:
         self._arrow = arrow
         self._batches: list[Deliveries] = []
         self._counts: list[int] = []
-        self._texts: dict[str, int] = {}
-        self._clients = array("i")
-        self._subscriptions = array("i")
-        # Batches for the same subscriptions share their sequences of strings.
-        self._known: Kept[Sequence[str], array[int]] = Kept(_KNOWN_TEXTS)
+        self._pairs: dict[tuple[str, str], int] = {}
+        self._numbers = array("i")
+        # Batches for the same subscriptions share their recipients.
+        self._known: Kept[Recipients, array[int]] = Kept(_KNOWN_RECIPIENTS)
 
     def __len__(self) -> int:
-        return len(self._clients)
+        return len(self._numbers)
 
     def add(self, batch: Deliveries) -> None:
-        self._clients.extend(self._known.of(batch.clients, self._numbers_of))
-        self._subscriptions.extend(self._known.of(batch.subscriptions, self._numbers_of))
-        self._counts.append(len(batch.clients))
-        # The strings are in the columns now; only small values stay in the batch.
-        batch.clients = batch.subscriptions = ()
+        numbers = self._known.of(batch.recipients, self._numbers_of)
+        self._numbers.extend(numbers)
+        self._counts.append(len(numbers))
         self._batches.append(batch)
 
-    def _numbers_of(self, texts: Sequence[str]) -> array[int]:
-        numbers = self._texts
-        return array("i", [numbers.setdefault(each, len(numbers)) for each in texts])
+    def _numbers_of(self, recipients: Recipients) -> array[int]:
+        """Return a number for each client with its subscription."""
+        numbers, pairs = self._pairs, zip(recipients.clients, recipients.subscriptions, strict=True)
+        return array("i", [numbers.setdefault(each, len(numbers)) for each in pairs])
 
     def table(self, schema: Any) -> Any:
         """Return all deliveries as a table."""
         arrow, batches, rows = self._arrow, self._batches, len(self)
         positions = arrow.array(_repeated(self._counts), arrow.int32())
-        texts = arrow.array(list(self._texts))
+        numbers = arrow.array(self._numbers, arrow.int32())
+        clients, subscriptions = (arrow.array(texts).take(numbers) for texts in zip(*self._pairs, strict=True))
         same = {name: arrow.array([getattr(each, name) for each in batches]).take(positions) for name in _OF_BATCH}
-        clients = texts.take(arrow.array(self._clients, arrow.int32()))
         known = same | {
             "kind": arrow.repeat(_KIND, rows),
             "event": arrow.repeat(_EVENT, rows),
             "link": arrow.repeat(_LINK, rows),
             "peer": clients,
             "client": clients,
-            "subscription": texts.take(arrow.array(self._subscriptions, arrow.int32())),
+            "subscription": subscriptions,
         }
         columns = [known[field.name] if field.name in known else arrow.nulls(rows, field.type) for field in schema]
         return arrow.table(columns, schema=schema)

@@ -11,7 +11,7 @@ from octopia.broker import Detail
 from octopia.scenario import load_scenario
 from octopia.simulator.profiles import PAPER
 from octopia.simulator.run import run_scenario
-from octopia.trace import COLUMNS, DISTINCT_SUBSCRIPTIONS, Deliveries, JsonLines, Parquet, Row
+from octopia.trace import COLUMNS, DISTINCT_SUBSCRIPTIONS, Deliveries, JsonLines, Parquet, Recipients, Row
 from support import EXAMPLES, RowList, scenario_from
 
 CONTRACT = [
@@ -206,8 +206,8 @@ def test_deliveries_that_come_together_are_rows_like_any_other(tmp_path, sink_ty
     path = tmp_path / "trace"
     with sink_type(path) as sink:
         for number in range(3):
-            clients = [f"c{each}" for each in range(number)]
-            subscriptions = [f"{client}/0" for client in clients]
+            clients = tuple(f"c{each}" for each in range(number))
+            recipients = Recipients(clients, tuple(f"{client}/0" for client in clients))
             for each in (told, sink):
                 each.deliver(
                     Deliveries(
@@ -218,8 +218,7 @@ def test_deliveries_that_come_together_are_rows_like_any_other(tmp_path, sink_ty
                         hop=2,
                         published_ms=1.5,
                         time_ms=4.25,
-                        clients=clients,
-                        subscriptions=subscriptions,
+                        recipients=recipients,
                     )
                 )
     if sink_type is JsonLines:

@@ -103,6 +103,8 @@ from octopia.protocol.messages import (
 
 _T = TypeVar("_T", Publish, PublishRequest)
 
+_HOPS = Detail.HOPS
+
 VERBS: clients.Verbs[State] = clients.Verbs(
     advertise=advertising.advertise_for_client,
     unadvertise=advertising.unadvertise_for_client,
@@ -168,7 +170,7 @@ class OctopiaBroker(BrokerShell[State]):
         """Return the queue to a neighbour if publications may be taken from it directly, else None."""
         state = self._state
         state.now_ms = now_ms
-        is_traced = state.settings.detail >= Detail.HOPS
+        is_traced = state.settings.detail >= _HOPS
         return None if is_traced or state.blocked or state.room.entries else state.queues[peer]
 
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
@@ -409,7 +411,7 @@ class OctopiaBroker(BrokerShell[State]):
             if isinstance(message, Publish):
                 run: list[Publish] = []
                 is_plain = gather(batch if type(batch) is list else list(batch), index, run)
-                if not is_plain or self._state.settings.detail:
+                if not is_plain or self._state.settings.detail >= _HOPS:
                     self._check_publications(sender, run)
                 placing.accept(self._state, sender, run)
                 index += len(run)

@@ -284,6 +284,9 @@ class Broker(Protocol):
     def take_all(self, peer: BrokerId, now_ms: float, classes: int = ALL_CLASSES) -> list[NeighbourMessage]:
         """Remove and return everything that ``take`` would return now."""
 
+    def has_control(self, peer: BrokerId) -> bool:
+        """Return whether taking control messages for a neighbour does anything: some wait, or windows are traced."""
+
     def outlet(self, peer: BrokerId, now_ms: float) -> OutputQueue | None:
         """Return the queue to a neighbour if publications may be taken from it directly, else None.
 
@@ -399,6 +402,10 @@ class Broker(Protocol):
 
     def check(self) -> None:
         """Raise InvariantBroken if an invariant does not hold."""
+
+    @property
+    def has_facts(self) -> bool:
+        """True if ``drain_facts`` returns any."""
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts since the last call."""

@@ -35,6 +35,8 @@ Key: TypeAlias = tuple[Peer, int]
 
 _CHUNK_MAX = 64
 
+_DELIVERIES, _ALL = Detail.DELIVERIES, Detail.ALL
+
 
 def accept(state: State, source: Peer, publications: list[Publish] | list[PublishRequest]) -> None:
     """Accept publications that arrived together over one link, and route those that need not wait."""
@@ -142,7 +144,7 @@ def _count_deliveries(state: State, deliveries: Deliveries) -> None:
 
 def _is_way_free(state: State, source: Peer) -> bool:
     """Return whether plain copies from a link may take the express way: nothing waits, and no decision is traced."""
-    is_traced = state.settings.detail >= (Detail.ALL if isinstance(source, BrokerId) else Detail.DELIVERIES)
+    is_traced = state.settings.detail >= (_ALL if isinstance(source, BrokerId) else _DELIVERIES)
     return not is_traced and not state.blocked and (source, 0) not in state.inputs and not state.unheard_neighbours
 
 

@@ -7,7 +7,17 @@ from typing import Generic, TypeVar
 
 from octopia.broker import clients, switching
 from octopia.broker.common import CommonState, Task
-from octopia.broker.interface import Counters, Effects, Fact, ForClients, LinkCounters, LinkStatus, Routed, Verdict
+from octopia.broker.interface import (
+    Counters,
+    Detail,
+    Effects,
+    Fact,
+    ForClients,
+    LinkCounters,
+    LinkStatus,
+    Routed,
+    Verdict,
+)
 from octopia.broker.queues import OutputQueue, usual_copy_ms
 from octopia.errors import ProtocolViolation
 from octopia.ids import AdvertisementId, BrokerId, ClientId, Peer, SubscriptionId
@@ -17,6 +27,7 @@ from octopia.settings import Algorithm
 
 S = TypeVar("S", bound=CommonState)
 
+_ALL = Detail.ALL
 _TOGETHER = (Task.CLEAR, Task.DIGEST)
 
 
@@ -113,6 +124,10 @@ class BrokerShell(Generic[S]):
         """Remove and return everything that ``take`` would return now."""
         return self._state.take_all(peer, now_ms, classes)
 
+    def has_control(self, peer: BrokerId) -> bool:
+        """Return whether taking control messages for a neighbour does anything: some wait, or windows are traced."""
+        return self._state.queues[peer].has_control or self._state.settings.detail >= _ALL
+
     def outlet(self, peer: BrokerId, now_ms: float) -> OutputQueue | None:
         """Return the queue to a neighbour if publications may be taken from it directly: never, by default."""
         return None
@@ -175,6 +190,11 @@ class BrokerShell(Generic[S]):
         if entries:
             self._state.for_clients = []
         return entries
+
+    @property
+    def has_facts(self) -> bool:
+        """True if ``drain_facts`` returns any."""
+        return bool(self._state.facts)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts since the last call."""

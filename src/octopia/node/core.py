@@ -476,6 +476,10 @@ class Node:
             return link.mailbox.take_delivery()
         if link is None or not self.can_begin(link.peer):
             return None
+        queue = self.broker.outlet(link.peer, now_ms) if link.session is None else None
+        if queue is not None and not queue.has_control:
+            self.broker.counters.sent[MessageKind.PUBLICATION] += 1
+            return queue.take(now_ms)
         if link.session is None:
             message: Message | None = self.broker.take(link.peer, now_ms)
         else:
@@ -487,7 +491,8 @@ class Node:
 
     def carried(self, peer: BrokerId, until_ms: float) -> None:
         """Note until when a paced link without a session carries the publication that ``begin`` has returned."""
-        self.broker.carried(peer, 1, until_ms)
+        if self.broker.reroutes:
+            self.broker.carried(peer, 1, until_ms)
 
     def finish(self, peer: BrokerId, now_ms: float, *, busy_until_ms: float = 0.0) -> None:
         """Write the publication that has occupied a paced link, once the link is up.
@@ -650,6 +655,11 @@ class Node:
         if self._dirty or self._inputs or not self._work._is_empty():
             return True
         return not self._admits and self.broker.accepts_data
+
+    @property
+    def has_facts(self) -> bool:
+        """True if ``drain_facts`` returns any."""
+        return self.broker.has_facts or bool(self._facts)
 
     def drain_facts(self) -> list[Fact | Routed]:
         """Remove and return the facts of the trace since the last call."""

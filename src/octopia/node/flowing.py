@@ -48,7 +48,8 @@ def _flow_freely(broker: Broker, link: NeighbourLink, now_ms: float) -> None:
     """Move all messages to a neighbour without a session, only control messages if the link is paced."""
     peer = link.peer
     if link.is_paced:
-        link.taken += broker.take_all(peer, now_ms, CONTROL_ONLY)
+        if broker.has_control(peer):
+            link.taken += broker.take_all(peer, now_ms, CONTROL_ONLY)
         return
     queue = broker.outlet(peer, now_ms)
     if queue is not None and not queue.has_control:

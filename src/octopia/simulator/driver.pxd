@@ -17,6 +17,8 @@ cdef class Place:
     cdef public object waiting
     cdef public bint busy
     cdef public object timer_ms
+    cdef public long long searched
+    cdef public double publication_us
 
 
 @cython.final
@@ -55,6 +57,7 @@ cdef class Driver:
     @cython.locals(wire=Wire)
     cpdef _arrive_from_client(self, tuple arrival)
     cpdef _serve_next(self, Place place, search_us=*)
+    @cython.locals(searched="long long")
     cdef object _service_us(self, Place place)
     @cython.locals(place=Place)
     cpdef _served(self, tuple service)
@@ -67,7 +70,6 @@ cdef class Driver:
     cdef object _carry_out(self, Place place)
     @cython.locals(departures=Departures, link=NeighbourLink, wire=Wire, arrival_ns="long long")
     cdef object _fulfil(self, Place place, Ready ready)
-    @cython.locals(facts=list)
     cdef object _tell(self, Node node)
 
     @cython.locals(wire=Wire, now_ns="long long", delivery=Deliver, plan=tuple, handles=tuple)

@@ -45,9 +45,12 @@ class Observer(Protocol):
 
 
 class Place:
-    """A node with the items that wait for it while it is busy."""
+    """A node with the items that wait for it while it is busy.
 
-    __slots__ = ("busy", "id", "is_alive", "node", "timer_ms", "waiting")
+    A publication of a neighbour takes it ``publication_us``, while it has ``searched`` subscriptions.
+    """
+
+    __slots__ = ("busy", "id", "is_alive", "node", "publication_us", "searched", "timer_ms", "waiting")
 
     def __init__(self, node: Node):
         self.id = node.broker.id
@@ -56,6 +59,8 @@ class Place:
         self.waiting: deque[tuple[Peer, Any]] = deque()
         self.busy = False
         self.timer_ms: float | None = None
+        self.searched = -1
+        self.publication_us = 0.0
 
 
 class Departures:
@@ -190,12 +195,16 @@ class Driver:
 
     def _service_us(self, place: Place) -> float:
         """Return the time that the next item takes; greetings and acknowledgements take none."""
-        item = place.waiting[0][1]
+        item, broker = place.waiting[0][1], place.node.broker
         if isinstance(item, Frame):
             item = item.message
-        elif not hasattr(item, "size_bytes"):
+        if type(item) is Publish:
+            searched = broker.subscriptions_searched
+            if searched != place.searched:
+                place.searched, place.publication_us = searched, self.profile.publication_us(searched)
+            return place.publication_us
+        if not hasattr(item, "size_bytes"):
             return 0.0
-        broker = place.node.broker
         sizes = broker.table_sizes()
         return self.profile.service_us(item, sizes["clt"] + sizes["srt"], broker.subscriptions_searched)
 
@@ -289,11 +298,10 @@ class Driver:
             self.links.disconnect(place.id, peer)
 
     def _tell(self, node: Node) -> None:
-        facts = node.drain_facts()
-        if not facts:
+        if not node.has_facts:
             return
         now_ms = self.agenda.now_ms
-        for fact in facts:
+        for fact in node.drain_facts():
             for observer in self._observers:
                 observer.on_fact(node.broker, fact, now_ms)
 
@@ -337,7 +345,7 @@ class Driver:
             return
         message = node.begin(wire.target, self.agenda.now_ms)
         if message is not None:
-            occupied_ns = occupation_ns(wire.interval_ns, self.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self.profile.bandwidth_mbit_s, message)
             wire.free_at_ns = now_ns + occupied_ns
             batch = [message]
             assert isinstance(wire.target, ClientId)

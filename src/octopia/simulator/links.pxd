@@ -19,14 +19,18 @@ cdef class _Wired:
 cdef class ReliableLinks(_Wired):
     cdef Agenda _agenda
     cdef dict _from
-    cdef bint _jitters
+    cdef double _bandwidth_mbit_s
+    cdef double _jitter_ms
+    cdef object _draw
     cdef object _hops
     cdef object _on_arrival
 
     @cython.locals(wires=dict)
     cpdef carry(self, source, target, items)
-    @cython.locals(wire=Wire, agenda=Agenda, occupied_ns="long long")
+    @cython.locals(wires=dict)
     cpdef serve(self, source, target)
+    @cython.locals(agenda=Agenda, occupied_ns="long long")
+    cdef object _serve(self, Wire wire)
     @cython.locals(agenda=Agenda, leaves_ns="long long")
     cpdef _begin(self, Wire wire, SharedSender sender)
     cpdef _line_up(self, Wire wire, node)

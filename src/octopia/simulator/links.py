@@ -133,12 +133,14 @@ class _Wired:
 class ReliableLinks(_Wired):
     """Links that never fail."""
 
-    __slots__ = ("_agenda", "_from", "_hops", "_jitters", "_on_arrival")
+    __slots__ = ("_agenda", "_bandwidth_mbit_s", "_draw", "_from", "_hops", "_jitter_ms", "_on_arrival")
 
     def __init__(self, host: Host, wires: dict[Link, Wire]):
         super().__init__(host, wires)
         self._agenda = host.agenda
-        self._jitters = host.profile.jitter_ms > 0
+        self._bandwidth_mbit_s = host.profile.bandwidth_mbit_s
+        self._jitter_ms = host.profile.jitter_ms
+        self._draw = host.random.random
         self._hops = host.profile.hops
         self._on_arrival = self._arrive
         self._from: dict[BrokerId, dict[BrokerId, Wire]] = {}
@@ -152,8 +154,13 @@ class ReliableLinks(_Wired):
 
     def serve(self, source: BrokerId, target: BrokerId) -> None:
         """Let the next publication occupy a slow link, if it is free, and come back for what is left."""
-        wire, node, agenda = self._wires[source, target], self.host.node(source), self._agenda
+        wires = self._from[source]
+        self._serve(wires[target])
+
+    def _serve(self, wire: Wire) -> None:
+        node, target, agenda = self.host.node(wire.source), wire.target, self._agenda
         assert node is not None
+        assert isinstance(target, BrokerId)
         if wire.sender is not None:
             self._line_up(wire, node)
             return
@@ -161,7 +168,7 @@ class ReliableLinks(_Wired):
             message = node.begin(target, agenda.now_ms)
             if message is None:
                 return
-            occupied_ns = occupation_ns(wire.interval_ns, self.host.profile, message)
+            occupied_ns = occupation_ns(wire.interval_ns, self._bandwidth_mbit_s, message)
             wire.free_at_ns = agenda.now_ns + occupied_ns
             node.carried(target, wire.free_at_ns / NS_PER_MS)
             self._send(wire, [message], occupied_ns)
@@ -176,7 +183,7 @@ class ReliableLinks(_Wired):
         assert isinstance(wire.target, BrokerId)
         message = node.begin(wire.target, agenda.now_ms)
         if message is not None:
-            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            leaves_ns = occupy(wire, sender, self._bandwidth_mbit_s, message, agenda.now_ns)
             node.carried(wire.target, leaves_ns / NS_PER_MS)
             self._send(wire, [message], leaves_ns - agenda.now_ns)
             self._line_up(wire, node)
@@ -199,8 +206,7 @@ class ReliableLinks(_Wired):
 
     def _on_free(self, wire: Wire) -> None:
         wire.is_awaited = False
-        assert isinstance(wire.target, BrokerId)
-        self.serve(wire.source, wire.target)
+        self._serve(wire)
         self.host.carry_out(wire.source)
 
     def _send(self, wire: Wire, batch: Sequence[Message], occupied_ns: int = 0) -> None:
@@ -209,8 +215,8 @@ class ReliableLinks(_Wired):
             self._send_by_kind(wire, batch, leaves_ns)
             return
         earliest_ns = leaves_ns + wire.delay_ns
-        if self._jitters:
-            earliest_ns += jitter_ns(self.host.profile, self.host.random)
+        if self._jitter_ms:
+            earliest_ns += jitter_ns(self._jitter_ms, self._draw())
         self._agenda.enter(plan_arrival(wire, earliest_ns, batch), _ARRIVAL, self._on_arrival, (wire, batch))
 
     def _send_by_kind(self, wire: Wire, batch: Sequence[Message], leaves_ns: int) -> None:
@@ -291,7 +297,8 @@ class FaultyLinks(_Wired):
             return
         message = node.begin(target, agenda.now_ms)
         if message is not None:
-            wire.free_at_ns = agenda.now_ns + occupation_ns(wire.interval_ns, self.host.profile, message)
+            bandwidth_mbit_s = self.host.profile.bandwidth_mbit_s
+            wire.free_at_ns = agenda.now_ns + occupation_ns(wire.interval_ns, bandwidth_mbit_s, message)
             agenda.enter(wire.free_at_ns, Priority.LINK_FREE, self._on_free, (node, wire))
 
     def _begin(self, wire: Wire, sender: SharedSender) -> None:
@@ -299,7 +306,7 @@ class FaultyLinks(_Wired):
         node, agenda = self.host.node(wire.source), self.host.agenda
         message = None if node is None else node.begin(wire.target, agenda.now_ms)
         if message is not None:
-            leaves_ns = occupy(wire, sender, self.host.profile, message, agenda.now_ns)
+            leaves_ns = occupy(wire, sender, self.host.profile.bandwidth_mbit_s, message, agenda.now_ns)
             agenda.enter(leaves_ns, Priority.LINK_FREE, self._on_free, (node, wire))
 
     def _on_free(self, free: tuple[Node, Wire]) -> None:
@@ -337,7 +344,8 @@ class FaultyLinks(_Wired):
 
     def _delay_ns(self, wire: Wire, item: Item) -> int:
         if self._hops is None:
-            return wire.delay_ns + jitter_ns(self.host.profile, self.host.random)
+            jitter_ms = self.host.profile.jitter_ms
+            return wire.delay_ns + (jitter_ns(jitter_ms, self.host.random.random()) if jitter_ms else 0)
         return self._hops.draw_ns(_kind_in(item), wire.delay_ns, self.host.random)
 
     def _fly(self, source: BrokerId, target: BrokerId, items: list[Item], extra_ns: int) -> None:

@@ -96,7 +96,8 @@ class Profile:
 
     def service_us(self, message: Message, advertisements: int, subscriptions: int) -> float:
         """Return the time that a broker with tables of these sizes takes for a message."""
-        message_us = 0.0 if self.delay and self._has_whole_delay(message) else self.message_us
+        # Requests of clients have no kind.
+        message_us = self._handling_us(getattr(message, "kind", None))
         match message:
             case Publish() | TidPublish() | PublishRequest():
                 return message_us + self.matching_us(subscriptions) + self.select_us
@@ -107,14 +108,14 @@ class Profile:
             case _:
                 return message_us
 
-    def _has_whole_delay(self, message: Message) -> bool:
-        """Return whether a law gives the whole delay of a message; requests of clients have no kind."""
-        kind = getattr(message, "kind", None)
-        return kind in self.delay or (kind is not None and ALL_KINDS in self.delay and kind not in self.jitter)
+    def publication_us(self, subscriptions: int) -> float:
+        """Return the time that a broker with this number of subscriptions takes for a publication of a neighbour."""
+        return self._handling_us(MessageKind.PUBLICATION) + self.matching_us(subscriptions) + self.select_us
 
-    def transmission_us(self, message: Message) -> float:
-        """Return the time that the bytes of a message occupy a link."""
-        return message.size_bytes * 8 / self.bandwidth_mbit_s if self.bandwidth_mbit_s else 0.0
+    def _handling_us(self, kind: str | None) -> float:
+        """Return the time that a broker takes for any message of a kind; none if a law gives its whole delay."""
+        is_whole = kind in self.delay or (kind is not None and ALL_KINDS in self.delay and kind not in self.jitter)
+        return 0.0 if is_whole else self.message_us
 
     def assumptions(self) -> dict[str, str | float]:
         """Return the assumptions of this profile: every value that is not the default, by its key in a file."""

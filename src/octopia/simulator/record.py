@@ -19,7 +19,7 @@ from octopia.ids import AdvertisementId, BrokerId, ClientId, LinkKind, Publicati
 from octopia.protocol import Cause, MessageKind
 from octopia.protocol.messages import ClientReply, CutOff, Deliver, Gap, Publish, Refused
 from octopia.simulator.profiles import Profile
-from octopia.trace import DISTINCT_SUBSCRIPTIONS, Deliveries, Row, TraceSink
+from octopia.trace import DISTINCT_SUBSCRIPTIONS, Deliveries, Recipients, Row, TraceSink
 
 MessageId: TypeAlias = AdvertisementId | SubscriptionId | PublicationId
 
@@ -35,7 +35,7 @@ class Names:
         self._issued: dict[tuple[str, int], str] = {}
         self._by_id: dict[AdvertisementId | SubscriptionId, str] = {}
         self._owners: dict[AdvertisementId | SubscriptionId, str] = {}
-        self._told: Kept[tuple[SubscriptionId, ...], tuple[tuple[str, ...], tuple[str, ...]]] = Kept(_TOLD)
+        self._told: Kept[tuple[SubscriptionId, ...], Recipients] = Kept(_TOLD)
 
     def name(self, client: str, handle: int, text: str) -> None:
         """Store the name of a client's handle."""
@@ -57,13 +57,13 @@ class Names:
         """Return the scenario's name for an advertisement or subscription."""
         return self._by_id[named]
 
-    def subscriptions(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the clients of the subscriptions, and the scenario's names for them."""
+    def recipients(self, named: tuple[SubscriptionId, ...]) -> Recipients:
+        """Return the scenario's names for subscriptions, and their clients."""
         return self._told.of(named, self._tell)
 
-    def _tell(self, named: tuple[SubscriptionId, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _tell(self, named: tuple[SubscriptionId, ...]) -> Recipients:
         owners, names = self._owners, self._by_id
-        return tuple([owners[each] for each in named]), tuple([names[each] for each in named])
+        return Recipients(tuple([owners[each] for each in named]), tuple([names[each] for each in named]))
 
     def publication(self, publication: PublicationId) -> int:
         """Return the number of a publication."""
@@ -205,6 +205,8 @@ class Tracer:
     sinks: Sequence[TraceSink]
     level: Detail = Detail.ALL
     for_audit: bool = False
+    _places: dict[BrokerId, str] = dataclasses.field(default_factory=dict)
+    """The names of brokers with deliveries."""
 
     def on_fact(self, broker: Broker, fact: Fact | Routed, now_ms: float) -> None:
         """Write a row for a fact of a broker, if the trace level includes it."""
@@ -243,18 +245,18 @@ class Tracer:
 
     def on_delivered(self, broker: BrokerId, delivered: Delivered, now_ms: float) -> None:
         """Write one row per subscription that a publication reached, all of them together."""
-        clients, subscriptions = self.names.subscriptions(delivered.subscriptions)
-        number = self.names.publication(delivered.copy.id)
+        copy, place = delivered.copy, self._places.get(broker)
+        if place is None:
+            place = self._places[broker] = str(broker)
         batch = Deliveries(
-            run_id=self.run_id,
-            algorithm=self.algorithm,
-            broker=str(broker),
-            publication=number,
-            hop=delivered.copy.hop,
-            published_ms=delivered.copy.published_ms,
-            time_ms=now_ms,
-            clients=clients,
-            subscriptions=subscriptions,
+            self.run_id,
+            self.algorithm,
+            place,
+            self.names.publication(copy.id),
+            copy.hop,
+            copy.published_ms,
+            now_ms,
+            self.names.recipients(delivered.subscriptions),
         )
         for sink in self.sinks:
             sink.deliver(batch)

@@ -29,10 +29,10 @@ cdef class Wire:
     cpdef bint is_slow(self, profile)
 
 
-cpdef long long occupation_ns(long long interval_ns, profile, message) except *
+cpdef long long occupation_ns(long long interval_ns, double bandwidth_mbit_s, message) except *
 
-cpdef long long occupy(Wire wire, SharedSender sender, profile, message, long long now_ns) except *
+cpdef long long occupy(Wire wire, SharedSender sender, double bandwidth_mbit_s, message, long long now_ns) except *
 
-cpdef long long jitter_ns(profile, chance) except *
+cpdef long long jitter_ns(double jitter_ms, double drawn) except *
 
 cpdef long long plan_arrival(Wire wire, long long earliest_ns, batch) except *

@@ -12,7 +12,6 @@ Plain Python that Cython compiles (``wires.pxd`` has the C types).
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Sequence
 
@@ -99,23 +98,24 @@ class Wire:
         return bool(self.interval_ns or sends or profile.bandwidth_mbit_s)
 
 
-def occupation_ns(interval_ns: int, profile: Profile, message: Message) -> int:
-    """Return how long a publication occupies a wire or a sender with this interval."""
-    if not profile.bandwidth_mbit_s:
+def occupation_ns(interval_ns: int, bandwidth_mbit_s: float, message: Message) -> int:
+    """Return how long a publication occupies a wire or a sender with this interval; a bandwidth of 0 has no limit."""
+    if not bandwidth_mbit_s:
         return interval_ns
-    return max(interval_ns, round(profile.transmission_us(message) * NS_PER_US))
+    transmission_us = message.size_bytes * 8 / bandwidth_mbit_s
+    return max(interval_ns, round(transmission_us * NS_PER_US))
 
 
-def occupy(wire: Wire, sender: SharedSender, profile: Profile, message: Message, now_ns: int) -> int:
+def occupy(wire: Wire, sender: SharedSender, bandwidth_mbit_s: float, message: Message, now_ns: int) -> int:
     """Let a publication occupy a wire and its sender from now on, and return when it leaves."""
-    sender.free_at_ns = now_ns + occupation_ns(sender.interval_ns, profile, message)
+    sender.free_at_ns = now_ns + occupation_ns(sender.interval_ns, bandwidth_mbit_s, message)
     wire.free_at_ns = max(sender.free_at_ns, now_ns + wire.interval_ns)
     return wire.free_at_ns
 
 
-def jitter_ns(profile: Profile, chance: random.Random) -> int:
-    """Return a random additional delay of a batch."""
-    return to_ns(chance.uniform(0.0, profile.jitter_ms)) if profile.jitter_ms else 0
+def jitter_ns(jitter_ms: float, drawn: float) -> int:
+    """Return the additional delay of a batch, by a random number from 0 to 1."""
+    return to_ns(jitter_ms * drawn)
 
 
 def plan_arrival(wire: Wire, earliest_ns: int, batch: Sequence[Message]) -> int:

@@ -30,8 +30,8 @@ from octopia.simulator.wires import NS_PER_US, SharedSender, Wire
 
 _PATIENCE_MS = 120_000.0
 """The virtual time for which a world that is not at rest may go on without anything planned; then it is stuck."""
-_COLLECT_AFTER = 100_000
-"""The number of new objects after which garbage is collected during a run; Python's own is 700.
+_COLLECT_AFTER = (100_000, 50, 100)
+"""The thresholds of the garbage collector during a run; Python's own are 700, 10 and 10.
 
 Events and messages are not part of cycles, and looking for cycles among them took a sixth of the time.
 """
@@ -202,7 +202,7 @@ class World:
     def run(self) -> None:
         """Let time pass until nothing is left to happen."""
         before = gc.get_threshold()
-        gc.set_threshold(_COLLECT_AFTER, *before[1:])
+        gc.set_threshold(*_COLLECT_AFTER)
         try:
             self._run()
         finally:

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,9 @@ from octopia.content import Publication
 from octopia.errors import InvalidFile, UsageError
 from octopia.ids import PublicationId, SubscriptionId
 from octopia.protocol.messages import CivSet, Deliver, Message, PublishRequest, Unsubscribe, Version
-from octopia.simulator.profiles import PAPER, UNIT, Profile, find_profile
+from octopia.simulator.delays import ALL_KINDS, Law, RandomDelay
+from octopia.simulator.profiles import PAPER, PAPER_RACE_TREES, UNIT, Profile, find_profile
+from octopia.simulator.wires import occupation_ns
 from support import advertise, at, offer, pub, publish, say, subscribe, want
 
 PAID = Publication({"x": 1}, b"12345")
@@ -56,13 +59,25 @@ def test_what_a_message_costs_a_broker_depends_on_the_table_it_searches(message:
     assert COSTLY.service_us(message, advertisements=4, subscriptions=6) == expected_us
 
 
+def test_a_publication_of_a_neighbour_costs_the_same_however_it_is_asked():
+    for profile in (
+        COSTLY,
+        PAPER,
+        PAPER_RACE_TREES,
+        dataclasses.replace(COSTLY, delay={ALL_KINDS: RandomDelay(Law.UNIFORM, 1.0)}),
+    ):
+        for subscriptions in (0, 6, 2500):
+            expected_us = profile.service_us(publish("a.0", 0, x=1), 4, subscriptions)
+            assert profile.publication_us(subscriptions) == expected_us
+    assert COSTLY.publication_us(6) > 0
+
+
 def test_only_publications_occupy_a_link():
-    profile = Profile("p", "", bandwidth_mbit_s=8.0)
     message = publish("a.0", 0, x=1)
     delivery = Deliver(PublicationId(at("a.0"), 1, 0), pub(x=1), (0,), 0, 0.0)
-    assert profile.transmission_us(message) == profile.transmission_us(delivery) == 50.0
-    assert profile.transmission_us(subscribe("a.0", 0, "x > 0")) == 0.0
-    assert UNIT.transmission_us(message) == 0.0
+    assert occupation_ns(0, 8.0, message) == occupation_ns(0, 8.0, delivery) == 50_000
+    assert occupation_ns(0, 8.0, subscribe("a.0", 0, "x > 0")) == 0
+    assert occupation_ns(7, 0.0, message) == 7
 
 
 def test_the_size_of_a_publication_grows_with_names_texts_and_payload():
