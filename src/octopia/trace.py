@@ -170,6 +170,7 @@ class Parquet(_Closing):
     def __init__(self, path: Path):
         try:
             import pyarrow
+            import pyarrow.compute
             import pyarrow.parquet
         except ImportError:
             raise UsageError(
@@ -212,14 +213,21 @@ class Parquet(_Closing):
 
 
 class _DeliveryColumns:
-    """Deliveries as columns: values that a batch shares are stored once, strings as numbers."""
+    """Deliveries as columns: values that a batch shares are stored once, and texts as numbers."""
 
     def __init__(self, arrow: Any):
         self._arrow = arrow
-        self._batches: list[Deliveries] = []
-        self._counts: list[int] = []
-        self._pairs: dict[tuple[str, str], int] = {}
+        # For each batch, the number of deliveries up to its end, and the values that its deliveries share.
+        self._ends = array("i")
+        self._sources = array("i")
+        self._publications = array("q")
+        self._hops = array("q")
+        self._published_ms = array("d")
+        self._times_ms = array("d")
+        self._texts: dict[tuple[str, str, str], int] = {}
+        # For each delivery, the number of its client with its subscription.
         self._numbers = array("i")
+        self._pairs: dict[tuple[str, str], int] = {}
         # Batches for the same subscriptions share their recipients.
         self._known: Kept[Recipients, array[int]] = Kept(_KNOWN_RECIPIENTS)
 
@@ -228,9 +236,16 @@ class _DeliveryColumns:
 
     def add(self, batch: Deliveries) -> None:
         numbers = self._known.of(batch.recipients, self._numbers_of)
+        if not numbers:
+            return
         self._numbers.extend(numbers)
-        self._counts.append(len(numbers))
-        self._batches.append(batch)
+        self._ends.append(len(self._numbers))
+        texts = (batch.run_id, batch.algorithm, batch.broker)
+        self._sources.append(self._texts.setdefault(texts, len(self._texts)))
+        self._publications.append(batch.publication)
+        self._hops.append(batch.hop)
+        self._published_ms.append(batch.published_ms)
+        self._times_ms.append(batch.time_ms)
 
     def _numbers_of(self, recipients: Recipients) -> array[int]:
         """Return a number for each client with its subscription."""
@@ -239,32 +254,39 @@ class _DeliveryColumns:
 
     def table(self, schema: Any) -> Any:
         """Return all deliveries as a table."""
-        arrow, batches, rows = self._arrow, self._batches, len(self)
-        positions = arrow.array(_repeated(self._counts), arrow.int32())
-        numbers = arrow.array(self._numbers, arrow.int32())
+        arrow, rows = self._arrow, len(self)
+        numbers, sources = self._column(self._numbers), self._spread(self._sources)
         clients, subscriptions = (arrow.array(texts).take(numbers) for texts in zip(*self._pairs, strict=True))
-        same = {name: arrow.array([getattr(each, name) for each in batches]).take(positions) for name in _OF_BATCH}
-        known = same | {
+        run_ids, algorithms, brokers = (arrow.array(texts).take(sources) for texts in zip(*self._texts, strict=True))
+        known = {
+            "run_id": run_ids,
+            "algorithm": algorithms,
             "kind": arrow.repeat(_KIND, rows),
+            "publication": self._spread(self._publications),
             "event": arrow.repeat(_EVENT, rows),
-            "link": arrow.repeat(_LINK, rows),
+            "broker": brokers,
             "peer": clients,
+            "link": arrow.repeat(_LINK, rows),
             "client": clients,
             "subscription": subscriptions,
+            "hop": self._spread(self._hops),
+            "published_ms": self._spread(self._published_ms),
+            "time_ms": self._spread(self._times_ms),
         }
         columns = [known[field.name] if field.name in known else arrow.nulls(rows, field.type) for field in schema]
         return arrow.table(columns, schema=schema)
 
+    def _spread(self, values: array[Any]) -> Any:
+        """Return the values of batches as those of their deliveries."""
+        arrow = self._arrow
+        runs = arrow.RunEndEncodedArray.from_arrays(self._column(self._ends), self._column(values))
+        return arrow.compute.run_end_decode(runs)
 
-_OF_BATCH = ("run_id", "algorithm", "broker", "publication", "hop", "published_ms", "time_ms")
-
-
-def _repeated(counts: list[int]) -> array[int]:
-    """Return each position, repeated by its count: 0 for the first count, 1 for the second, and so on."""
-    positions = array("i")
-    for position, count in enumerate(counts):
-        positions.extend([position] * count)
-    return positions
+    def _column(self, values: array[Any]) -> Any:
+        """Return numbers as a column that shares their memory."""
+        arrow = self._arrow
+        types = {"i": arrow.int32(), "q": arrow.int64(), "d": arrow.float64()}
+        return arrow.Array.from_buffers(types[values.typecode], len(values), [None, arrow.py_buffer(values)])
 
 
 def _schema(arrow: Any) -> Any:

@@ -213,11 +213,11 @@ def test_deliveries_that_come_together_are_rows_like_any_other(tmp_path, sink_ty
                     Deliveries(
                         run_id="r",
                         algorithm="static",
-                        broker="a.0",
+                        broker=f"a.{number}",
                         publication=number,
-                        hop=2,
-                        published_ms=1.5,
-                        time_ms=4.25,
+                        hop=2 + number,
+                        published_ms=1.5 * number,
+                        time_ms=4.25 + number,
                         recipients=recipients,
                     )
                 )
