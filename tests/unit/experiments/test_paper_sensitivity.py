@@ -38,6 +38,9 @@ def test_dynamic_routing_on_static_paths_is_not_run_again():
 def test_decisive_assumptions_are_combined(tmp_path):
     written = _decisive_profiles(tmp_path)
     assert list(written) == [(sender, trees) for sender in SENDERS for trees in ("shortest paths", "races")]
+    assert len(set(written.values())) == len(written)
+    slower = find_profile(str(written["one per machine, 4 times slower", "shortest paths"]))
+    assert (slower.sender, slower.send_us) == ("machine", 375.0)
     both = find_profile(str(written["one per broker", "races"]))
     named = ("name", "description")
     expected = {key: value for key, value in PAPER_BROKER_SENDER_RACE_TREES.assumptions().items() if key not in named}

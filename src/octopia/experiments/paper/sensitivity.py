@@ -165,10 +165,12 @@ def vary(workspace: Workspace, name: StudyName, out: Path, market: Market) -> li
 
 # The assumptions that decide.
 
+_MACHINE = find_profile("paper-machine-sender")
 SENDERS = {
-    "one per link": "paper",
-    "one per broker": Model.BROKER_SENDER.profile,
-    "one per machine": "paper-machine-sender",
+    "one per link": PAPER,
+    "one per broker": find_profile(Model.BROKER_SENDER.profile),
+    "one per machine": _MACHINE,
+    "one per machine, 4 times slower": dataclasses.replace(_MACHINE, send_us=4 * _MACHINE.send_us),
 }
 SHORTEST = "shortest paths"
 RACES = "races"
@@ -229,9 +231,9 @@ def _decisive_profiles(out: Path) -> dict[tuple[str, str], Path]:
     names = [field.name for field in dataclasses.fields(Profile) if field.name not in ("name", "description")]
     racing = {name: getattr(race, name) for name in names if getattr(race, name) != getattr(PAPER, name)}
     written = {}
-    for sender, name in SENDERS.items():
+    for sender, assumed in SENDERS.items():
         for trees, changes in ((SHORTEST, {}), (RACES, racing)):
-            short = f"{sender.removeprefix('one per ')}-{trees.split()[0]}"
-            profile = dataclasses.replace(find_profile(name), name=short, **changes)
+            short = f"{sender.removeprefix('one per ').replace(', ', '-').replace(' ', '-')}-{trees.split()[0]}"
+            profile = dataclasses.replace(assumed, name=short, **changes)
             written[sender, trees] = write_profile(profile, out / "profiles")
     return written
