@@ -14,11 +14,12 @@ from octopia.errors import JobFailed, UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.page import without_clock
 from octopia.experiments.paper import reproduction
-from octopia.experiments.paper.names import Scale, StudyName
-from octopia.experiments.paper.rows import TABLES, Tables
+from octopia.experiments.paper.names import Contender, Model, Scale, StudyName
+from octopia.experiments.paper.rows import TABLES, BurstRow, Tables
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.study_runs import Ran
 from octopia.experiments.sockets.cases import CASES, CaseName, study_at
+from octopia.pipeline.spec import HostKind
 from octopia.settings import Algorithm
 
 
@@ -162,9 +163,58 @@ def test_a_study_that_fails_keeps_nobody_from_the_others(run_command, small_stud
     assert "no memory" in (out / "report.md").read_text()
 
 
+def burst_row(seed: int) -> BurstRow:
+    """Return a run whose delay shows its seed."""
+    shares = {field.name: 0.5 for field in dataclasses.fields(BurstRow) if "below_1s" in field.name}
+    return BurstRow(
+        rate_per_minute=30000,
+        model=Model.LINKS,
+        host=HostKind.EDGE,
+        algorithm=Contender.STATIC,
+        seed=seed,
+        publications=60,
+        deliveries=100,
+        publication_delay_ms=2.0 + seed,
+        burst_deliveries=10,
+        burst_delay_ms=2.0,
+        stable_ms=1000.0,
+        burst_late_ms=1000.0,
+        queue_length_mean=1.0,
+        target_queue_length_mean=1.0,
+        publication_messages=1000,
+        shrinking_ms=None,
+        seconds=1.0,
+        **shares,
+    )
+
+
+def test_parts_that_were_run_on_several_machines_are_reported_together(
+    run_command, small_studies, tmp_path, monkeypatch
+):
+    def run_study(workspace, study, folder, market):
+        return Ran(Tables(bursts=tuple(burst_row(point.seed) for point in study.points)), ("abc",))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduction, "run_study", run_study)
+    monkeypatch.setattr(reproduction, "_loads", lambda *_: ())
+    asked = ["paper", "burst", "--scale", "tiny", "--value", "30000", "--host", "edge", "--algorithm", "static"]
+    run_command(*asked, "--seed", "2", "--seed", "1", "--out", "one")
+    again = json.loads(Path("one/manifest.json").read_text())["again"]
+    assert again.removeprefix("octopia paper burst --scale tiny ").split() == [
+        "--seed", "2", "--seed", "1", "--value", "30000", "--host", "edge", "--algorithm", "static",
+    ]  # fmt: skip
+    run_command(*asked, "--seed", "0", "--out", "two", "--beside", "one/tables")
+    run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/tables")
+    for each in ("two", "three"):
+        found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "tables/bursts.csv"))]
+        assert found == [("0", 2.0), ("1", 3.0), ("2", 4.0)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        (["--seeds", "2", "--seed", "1"], "expected either --seeds, a number of seeds, or --seed, single ones"),
+        (["--beside", "."], "expected a folder with the tables of an evaluation, got ., which has no CSV file"),
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
         (["--only-finished", "--real"], "expected either --only-finished, which runs nothing, or --real"),

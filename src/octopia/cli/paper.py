@@ -20,7 +20,8 @@ from octopia.pipeline.spec import HostKind
     "octopia paper",
     "octopia paper burst --seeds 3",
     "octopia paper burst --scale paper --seeds 3 --value 100000 --model links --algorithm adaptive",
-    "octopia paper burst --scale paper --only-finished",
+    "octopia paper burst --scale paper --value 100000 --seed 2",
+    "octopia paper burst --scale paper --only-finished --beside tables-of-another-machine",
     "octopia paper --real",
     "octopia paper --only-real --scale tiny",
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
@@ -34,6 +35,9 @@ def paper(
     ] = None,
     bars: Bars = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds.", show_default="as in the scale")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, help="Run this seed only; may be repeated.", show_default="all")
+    ] = None,
     value: Annotated[
         list[float] | None,
         typer.Option(help="Run one study with this value of its variable only; may be repeated.", show_default="all"),
@@ -55,6 +59,14 @@ def paper(
             "--only-finished", help="Run nothing; report what is finished, even while another process runs the rest."
         ),
     ] = False,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also report the tables (CSV files) in this folder, from another machine.",
+            show_default=False,
+        ),
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also copy the main figures here.", show_default=False),
@@ -81,12 +93,16 @@ def paper(
         raise UsageError("expected --host with the burst study, got another: octopia paper burst --host inner")
     if bars is not None and not Path(bars).exists():
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
+    if seed and seeds is not None:
+        raise UsageError("expected either --seeds, a number of seeds, or --seed, single ones, got both")
+    if beside is not None and not any(beside.glob("*.csv")):
+        raise UsageError(f"expected a folder with the tables of an evaluation, got {beside}, which has no CSV file")
     if only_real and study is not None:
         raise UsageError(f"expected no study with --only-real, got {study}")
     if only_finished and (real or only_real):
         raise UsageError("expected either --only-finished, which runs nothing, or --real or --only-real, got both")
     out = out or Path("out/paper") / scale
-    if only_finished and not (out / "manifest.json").exists():
+    if only_finished and beside is None and not (out / "manifest.json").exists():
         raise UsageError(f"expected the folder of an evaluation, got {out}, which has none: choose it with --out")
     prepare_report(out)
     # The report is written to this machine, not to the storage root.
@@ -97,8 +113,16 @@ def paper(
 
         market = Market(None if bars is None else str(Path(bars).absolute()))
         names = [] if only_real else list(StudyName) if study is None else [study]
-        extent = Extent(scale, seeds, tuple(value or ()), tuple(model or ()), tuple(host or ()), tuple(algorithm or ()))
-        wanted = Reproduction(names, extent, out, market, only_finished, real=real or only_real, images=images)
+        extent = Extent(
+            scale,
+            seeds,
+            values=tuple(value or ()),
+            models=tuple(model or ()),
+            hosts=tuple(host or ()),
+            algorithms=tuple(algorithm or ()),
+            only_seeds=tuple(seed or ()),
+        )
+        wanted = Reproduction(names, extent, out, market, only_finished, real or only_real, images, beside)
         done = reproduce(work, wanted)
     page = done.page
     if as_json:

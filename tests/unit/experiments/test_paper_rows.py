@@ -1,6 +1,7 @@
 """Rows, their tables and their CSV files."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -132,19 +133,39 @@ def test_rows_find_their_tables():
     assert tables_of(reversed(list(FULL))) == dataclasses.replace(FULL, bursts=FULL.bursts[::-1])
 
 
-def test_a_value_that_is_run_again_replaces_its_rows():
-    rows = (burst(100, 0), burst(100, 1), burst(200, 0))
+def test_a_run_that_is_repeated_replaces_its_rows():
+    rows = (burst(100, 0), burst(200, 0))
     before = Tables(bursts=rows, sequences=(make.sequence(STATIC, 0, 1.0, 1.0, rate_per_minute=100),))
     now = (burst(100, 0, 9.0), burst(300, 0))
     after = before.updated(now)
     assert after.bursts == (now[0], burst(200, 0), now[1])
     assert after.sequences == before.sequences
+    longer = [make.sequence(STATIC, each, 2.0, 1.0, rate_per_minute=100) for each in range(3)]
+    assert before.updated(longer).sequences == tuple(longer)
+    assert before.updated(longer).updated(before.sequences).sequences == before.sequences
+
+
+def test_parts_of_a_study_add_up_in_any_order():
+    rows = [
+        dataclasses.replace(burst(rate, seed), algorithm=algorithm, host=host)
+        for rate, host, algorithm, seed in itertools.product((100, 200), HostKind, (STATIC, DYNAMIC), (0, 1))
+    ]
+    whole = Tables().updated(rows)
+    assert sorted(map(str, whole.bursts)) == sorted(map(str, rows))
+    for wanted in ("seed", "algorithm", "host", "rate_per_minute"):
+        parts: dict[object, list[BurstRow]] = {}
+        for row in rows:
+            parts.setdefault(getattr(row, wanted), []).append(row)
+        added = Tables()
+        for part in reversed(parts.values()):
+            added = added.updated(part)
+        assert added == whole
 
 
 def test_another_model_or_host_replaces_nothing():
     edge, inner = burst(100, 0), dataclasses.replace(burst(100, 0), host=HostKind.INNER)
     shared = dataclasses.replace(edge, model=Model.BROKER_SENDER)
-    assert Tables(bursts=(edge,)).updated([inner, shared]).bursts == (edge, inner, shared)
+    assert Tables(bursts=(edge,)).updated([inner, shared]).bursts == (inner, edge, shared)
     assert Tables(bursts=(edge, inner, shared)).hosts == (HostKind.INNER, HostKind.EDGE)
     assert Tables(bursts=(edge, inner, shared)).models == (Model.LINKS, Model.BROKER_SENDER)
     assert Tables(bursts=(edge, inner, shared)).under(Model.LINKS, HostKind.INNER).bursts == (inner,)

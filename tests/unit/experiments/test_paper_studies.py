@@ -24,6 +24,12 @@ def test_one_value_may_be_asked_for():
     ]  # fmt: skip
 
 
+def test_seeds_may_be_asked_for_one_by_one():
+    some = load_study(StudyName.DELIVERY, Extent(Scale.PAPER, values=(1000.0,), only_seeds=(4, 1)))
+    every = load_study(StudyName.DELIVERY, Extent(Scale.PAPER, values=(1000.0,)))
+    assert some.points == (every.points[4], every.points[1])
+
+
 def test_a_model_and_a_host_may_be_asked_for():
     extent = Extent(Scale.PAPER, seeds=1, values=(100e3,), models=(Model.BROKER_SENDER,), hosts=(HostKind.INNER,))
     [point] = load_study(StudyName.BURST, extent).points

@@ -63,6 +63,8 @@ class Reproduction:
     """True if all algorithms are also compared over real sockets."""
     images: Path | None = None
     """A folder for copies of the main figures."""
+    beside: Path | None = None
+    """A folder with tables of another evaluation that the report includes, such as of another machine."""
 
     @property
     def data(self) -> str:
@@ -92,6 +94,8 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     manifest = manifest_of(wanted, before)
     folder = wanted.out / "tables"
     tables = read_tables(folder)
+    if wanted.beside is not None:
+        tables = read_tables(wanted.beside).updated(tables)
     measured = before.studies.get(StudyName.DELIVERY) if before is not None else None
     if not wanted.only_finished and (measured is None or measured.commit != manifest.commit):
         # Other code may take another time.
@@ -199,9 +203,11 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     """Return the manifest of an evaluation before it runs; studies that do not run now keep their notes."""
     extent, now = wanted.extent, commit()
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
+    options += "".join(f" --seed {seed}" for seed in extent.only_seeds)
     options += "".join(f" --value {value:g}" for value in extent.values)
     options += "".join(f" --model {model}" for model in extent.models)
     options += "".join(f" --host {host}" for host in extent.hosts)
+    options += "".join(f" --algorithm {algorithm}" for algorithm in extent.algorithms)
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += "" if not wanted.real else " --real" if wanted.studies else " --only-real"
     study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""

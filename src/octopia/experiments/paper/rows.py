@@ -202,7 +202,9 @@ class DecisiveRow:
     result: str
 
 
-RunRow = PublisherRow | SubscriberRow | DeliveryRow | CostRow | BurstRow | SequenceRow
+SeededRow = PublisherRow | SubscriberRow | DeliveryRow | BurstRow | SequenceRow
+"""The rows of runs in virtual time."""
+RunRow = SeededRow | CostRow
 """The rows that claims compare."""
 Row = RunRow | BoundRow | LoadRow | DecisiveRow | SocketRow | SensitivityRow | AuditRow
 R = TypeVar("R", bound=Row)
@@ -250,11 +252,11 @@ class Tables:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the studies in virtual time."""
-        return tuple(sorted({row.seed for row in self if isinstance(row, _SEEDED)}))
+        return tuple(sorted({row.seed for row in self if isinstance(row, SeededRow)}))
 
     def of_seed(self, seed: int) -> Tables:
         """Return the rows with this seed, and those without one."""
-        return tables_of(row for row in self if not isinstance(row, _SEEDED) or row.seed == seed)
+        return tables_of(row for row in self if not isinstance(row, SeededRow) or row.seed == seed)
 
     @property
     def hosts(self) -> tuple[HostKind, ...]:
@@ -263,9 +265,14 @@ class Tables:
         return tuple(each for each in HostKind if each in found)
 
     def updated(self, newer: Iterable[Row]) -> Tables:
-        """Return the tables with newer rows in the place of those of the same group, and with new groups at the end."""
+        """Return the tables with newer rows in the place of those of the same group.
+
+        Rows of runs are in one order, whatever was run first. All others keep their place, or are added at the end.
+        """
         groups = _by_group(self) | _by_group(newer)
-        return tables_of(itertools.chain.from_iterable(groups.values()))
+        rows = list(itertools.chain.from_iterable(groups.values()))
+        runs = sorted((row for row in rows if isinstance(row, SeededRow | BoundRow)), key=_place_of)
+        return tables_of([*runs, *(row for row in rows if not isinstance(row, SeededRow | BoundRow))])
 
 
 def _by_group(rows: Iterable[Row]) -> dict[tuple[type[object], Any], list[Row]]:
@@ -315,7 +322,6 @@ def key_of(row: RunRow) -> tuple[int, int, str]:
     return size_of(row), seed, host
 
 
-_SEEDED = PublisherRow | SubscriberRow | DeliveryRow | BurstRow | SequenceRow
 _WITHOUT_MODEL = CostRow | LoadRow | SocketRow | SensitivityRow | DecisiveRow | AuditRow
 
 
@@ -358,7 +364,18 @@ def group_of(row: Row) -> object:
             return row.run
         case CostRow():
             return row.subscribers
-        case BurstRow() | SequenceRow() | BoundRow():
-            return size_of(row), row.model, row.host
+        case BoundRow():
+            return size_of(row), row.model, row.host, row.seed
         case _:
-            return size_of(row), row.model
+            return (*key_of(row), row.model, side_of(row))
+
+
+def _place_of(row: SeededRow | BoundRow) -> tuple[int, ...]:
+    """Return what decides the order of rows of runs; the points of a curve stay in their order."""
+    model = list(Model).index(row.model)
+    if isinstance(row, BoundRow):
+        return size_of(row), model, list(HostKind).index(row.host), row.seed
+    host = list(HostKind).index(row.host) if isinstance(row, BurstRow | SequenceRow) else 0
+    side = side_of(row)
+    sides: list[Side] = list(System) if isinstance(side, System) else list(Contender)
+    return size_of(row), model, host, sides.index(side), row.seed

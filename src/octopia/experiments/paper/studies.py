@@ -103,8 +103,8 @@ class Study:
 class Extent:
     """The part of a study to run: its scale, and settings that replace those of the scale.
 
-    ``seeds`` is a number, and ``values`` are those of the field that varies. ``models``, ``hosts`` and ``algorithms``
-    choose among those of the study.
+    ``seeds`` is a number; ``only_seeds`` are those to run, whatever the number. ``values`` are those of the field that
+    varies. ``models``, ``hosts`` and ``algorithms`` choose among those of the study.
     """
 
     scale: Scale
@@ -113,6 +113,7 @@ class Extent:
     models: tuple[Model, ...] = ()
     hosts: tuple[HostKind, ...] = ()
     algorithms: tuple[Contender, ...] = ()
+    only_seeds: tuple[int, ...] = ()
 
 
 def load_study(name: StudyName, extent: Extent) -> Study:
@@ -167,7 +168,7 @@ def _points(path: Path, fields: dict[str, Any], runs: _Runs, extent: Extent) -> 
         raise UsageError(f"--value of {varies}: expected whole numbers, got {', '.join(map(str, extent.values))}")
     if extent.hosts and not any(key.startswith(_BURST_PREFIX) for key in fields):
         raise UsageError(f"expected --host for a study with a burst, got {path.stem}")
-    seeds = range(extent.seeds or 1)
+    seeds = extent.only_seeds or range(extent.seeds or 1)
     try:
         return tuple(
             Point(value, seed, _workload(fields | {varies: value}, host, seed), tuple(runs.with_seed(seed)))
