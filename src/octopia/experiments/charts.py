@@ -121,7 +121,7 @@ def panels(
         line[0].set_ylabel(f"{name}\n{up}" if name else up, color=INK)
         for axes in line:
             _style(axes, "")
-            _count(axes)
+            _count(axes, 8 if len(columns) == 1 else 5)
     for axes, name in zip(grid[0], columns, strict=True):
         axes.set_title(name, fontsize=10, color=INK)
     for axes in grid[-1]:
@@ -129,11 +129,11 @@ def panels(
     return figure, grid
 
 
-def _count(axes: Axes) -> None:
-    """Let both axes show plain numbers, and the horizontal one whole ones."""
+def _count(axes: Axes, most: int = 8) -> None:
+    """Let both axes show plain numbers, and the horizontal one whole ones, in a number of steps that fits its width."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=most, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(_number))
     axes.yaxis.set_major_formatter(FuncFormatter(_number))
 
