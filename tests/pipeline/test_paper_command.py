@@ -198,12 +198,12 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
     monkeypatch.setattr(reproduction, "run_study", run_study)
     monkeypatch.setattr(reproduction, "_loads", lambda *_: ())
     asked = ["paper", "burst", "--scale", "tiny", "--value", "30000", "--host", "edge", "--algorithm", "static"]
-    run_command(*asked, "--seed", "2", "--seed", "1", "--out", "one")
+    run_command(*asked, "--only-seed", "2", "--only-seed", "1", "--out", "one")
     again = json.loads(Path("one/manifest.json").read_text())["again"]
     assert again.removeprefix("octopia paper burst --scale tiny ").split() == [
-        "--seed", "2", "--seed", "1", "--value", "30000", "--host", "edge", "--algorithm", "static",
+        "--only-seed", "2", "--only-seed", "1", "--value", "30000", "--host", "edge", "--algorithm", "static",
     ]  # fmt: skip
-    run_command(*asked, "--seed", "0", "--out", "two", "--beside", "one/tables")
+    run_command(*asked, "--only-seed", "0", "--out", "two", "--beside", "one/tables")
     run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/tables")
     for each in ("two", "three"):
         found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "tables/bursts.csv"))]
@@ -213,7 +213,10 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--seeds", "2", "--seed", "1"], "expected either --seeds, a number of seeds, or --seed, single ones"),
+        (
+            ["--seeds", "2", "--only-seed", "1"],
+            "either --seeds, a number of seeds, or --only-seed, single ones",
+        ),
         (["--beside", "."], "expected a folder with the tables of an evaluation, got ., which has no CSV file"),
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),

@@ -20,7 +20,7 @@ from octopia.pipeline.spec import HostKind
     "octopia paper",
     "octopia paper burst --seeds 3",
     "octopia paper burst --scale paper --seeds 3 --value 100000 --model links --algorithm adaptive",
-    "octopia paper burst --scale paper --value 100000 --seed 2",
+    "octopia paper burst --scale paper --value 100000 --only-seed 2",
     "octopia paper burst --scale paper --only-finished --beside tables-of-another-machine",
     "octopia paper --real",
     "octopia paper --only-real --scale tiny",
@@ -35,7 +35,7 @@ def paper(
     ] = None,
     bars: Bars = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds.", show_default="as in the scale")] = None,
-    seed: Annotated[
+    only_seed: Annotated[
         list[int] | None, typer.Option(min=0, help="Run this seed only; may be repeated.", show_default="all")
     ] = None,
     value: Annotated[
@@ -93,8 +93,8 @@ def paper(
         raise UsageError("expected --host with the burst study, got another: octopia paper burst --host inner")
     if bars is not None and not Path(bars).exists():
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
-    if seed and seeds is not None:
-        raise UsageError("expected either --seeds, a number of seeds, or --seed, single ones, got both")
+    if only_seed and seeds is not None:
+        raise UsageError("expected either --seeds, a number of seeds, or --only-seed, single ones, got both")
     if beside is not None and not any(beside.glob("*.csv")):
         raise UsageError(f"expected a folder with the tables of an evaluation, got {beside}, which has no CSV file")
     if only_real and study is not None:
@@ -120,7 +120,7 @@ def paper(
             models=tuple(model or ()),
             hosts=tuple(host or ()),
             algorithms=tuple(algorithm or ()),
-            only_seeds=tuple(seed or ()),
+            only_seeds=tuple(only_seed or ()),
         )
         wanted = Reproduction(names, extent, out, market, only_finished, real or only_real, images, beside)
         done = reproduce(work, wanted)

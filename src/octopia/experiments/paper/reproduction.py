@@ -203,7 +203,7 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     """Return the manifest of an evaluation before it runs; studies that do not run now keep their notes."""
     extent, now = wanted.extent, commit()
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
-    options += "".join(f" --seed {seed}" for seed in extent.only_seeds)
+    options += "".join(f" --only-seed {seed}" for seed in extent.only_seeds)
     options += "".join(f" --value {value:g}" for value in extent.values)
     options += "".join(f" --model {model}" for model in extent.models)
     options += "".join(f" --host {host}" for host in extent.hosts)
