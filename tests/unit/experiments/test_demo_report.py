@@ -49,6 +49,18 @@ def test_the_cause_of_a_shortage_is_that_of_the_run():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "limit", "cause"),
+    [
+        ("waited_max", 0.2, "in one second 20% of the time"),
+        ("busiest_worker", 0.9, "one process used up to 90%"),
+        ("total_max", 0.95, "all processes used up to 95%"),
+    ],
+)
+def test_a_share_that_was_rounded_to_its_limit_is_a_cause(name: str, limit: float, cause: str):
+    assert cause in shortage(outcome(cpu=dataclasses.replace(CALM, busy_share=0.5, **{name: limit})))
+
+
 def test_where_the_use_of_processors_is_unknown_the_page_has_none(tmp_path: Path):
     page, _ = written(tmp_path, cpu=None)
     assert page.count("Busiest brokers") == 1  # of the other runs

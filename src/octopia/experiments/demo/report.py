@@ -73,12 +73,13 @@ def shortage(outcome: Outcome) -> str:
 
 def _cause(cpu: CpuUse) -> str:
     causes = []
-    if cpu.waited_max > WAITED:
+    # A share that was a little above its limit may have been rounded to it.
+    if cpu.waited_max >= WAITED:
         causes.append(f"brokers or clients waited for other processes, in one second {cpu.waited_max:.0%} of the time")
     busiest = max(cpu.busiest_worker, cpu.busiest_clients)
-    if busiest > BUSY_PROCESS:
+    if busiest >= BUSY_PROCESS:
         causes.append(f"one process used up to {busiest:.0%} of a processor")
-    if cpu.total_max > BUSY_TOGETHER:
+    if cpu.total_max >= BUSY_TOGETHER:
         causes.append(f"all processes used up to {cpu.total_max:.0%} of all processors")
     return " and ".join(causes)
 
