@@ -25,10 +25,9 @@ class Choice(msgspec.Struct, frozen=True):
     """Subscriptions with the same path in their tree and the same other paths.
 
     Of the other trees over one link, only the one with the lowest TID is ever chosen, so ``others`` has one path per
-    neighbour. ``first`` is the lowest of the subscriptions, and ``entries`` the number of their bound copies.
+    neighbour. ``entries`` is the number of bound copies of the subscriptions.
     """
 
-    first: SubscriptionId
     in_tree: Path
     others: tuple[Path, ...]
     entries: int
@@ -74,14 +73,13 @@ class Choices:
 def _distinct_choices(matched: Sequence[BoundCopy], copies_of: CopiesOf) -> list[Choice]:
     """Return the choices of the subscriptions of other brokers, in order of the lowest subscription of each."""
     remote = {copy.subscription: copy for copy in matched if isinstance(copy.last_hop, BrokerId)}
-    found: dict[tuple[Path, tuple[Path, ...]], tuple[SubscriptionId, int]] = {}
+    found: dict[tuple[Path, tuple[Path, ...]], int] = {}
     for subscription in sorted(remote):
         copy, copies = remote[subscription], copies_of(subscription)
         assert isinstance(copy.last_hop, BrokerId)
         choice = Path(copy.last_hop, copy.tid), _others(copies, copy.last_hop)
-        first, entries = found.get(choice, (subscription, 0))
-        found[choice] = first, entries + len(copies)
-    return [Choice(first, *choice, entries) for choice, (first, entries) in found.items()]
+        found[choice] = found.get(choice, 0) + len(copies)
+    return [Choice(*choice, entries) for choice, entries in found.items()]
 
 
 def _others(copies: Sequence[BoundCopy], next_hop: BrokerId) -> tuple[Path, ...]:
