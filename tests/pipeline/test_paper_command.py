@@ -203,7 +203,7 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
     assert again.removeprefix("octopia paper burst --scale tiny ").split() == [
         "--only-seed", "2", "--only-seed", "1", "--value", "30000", "--host", "edge", "--algorithm", "static",
     ]  # fmt: skip
-    run_command(*asked, "--only-seed", "0", "--out", "two", "--beside", "one/tables")
+    run_command(*asked, "--only-seed", "0", "--out", "two", "--beside", "one")
     run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/tables")
     for each in ("two", "three"):
         found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "tables/bursts.csv"))]
@@ -217,7 +217,7 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
             ["--seeds", "2", "--only-seed", "1"],
             "either --seeds, a number of seeds, or --only-seed, single ones",
         ),
-        (["--beside", "."], "expected a folder with the tables of an evaluation, got ., which has no CSV file"),
+        (["--beside", "."], "expected the folder of an evaluation or of its tables, got ., which has no CSV file"),
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
         (["--only-finished", "--real"], "expected either --only-finished, which runs nothing, or --real"),

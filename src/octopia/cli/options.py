@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from octopia.overlay.files import Overlay
 
 _TREES = ("paper:fig3", "paper:fig7", "paper:se", "path:3", "star:5", "binary:7")
-_PROFILES = ("unit", "paper")
+_PROFILES = (
+    "unit",
+    "paper",
+    "paper-broker-sender",
+    "paper-machine-sender",
+    "paper-race-trees",
+    "paper-broker-sender-race-trees",
+)
 _OF_SCENARIO = "as in the scenario"
 
 
@@ -199,7 +206,7 @@ SeedOverride = Annotated[int | None, typer.Option("--seed", help="Seed of all ra
 AlgorithmOverride = Annotated[
     Algorithm | None, typer.Option("--algorithm", help="Routing algorithm.", show_default=_OF_SCENARIO)
 ]
-_PROFILE_HELP = "Cost model of the simulator: unit, paper, or a .toml file."
+_PROFILE_HELP = f"Cost model of the simulator: {', '.join(_PROFILES)}, or a .toml file."
 Profile = Annotated[str, typer.Option(metavar="NAME", help=_PROFILE_HELP, autocompletion=complete_profile)]
 ProfileOverride = Annotated[
     str | None,

@@ -21,7 +21,7 @@ from octopia.pipeline.spec import HostKind
     "octopia paper burst --seeds 3",
     "octopia paper burst --scale paper --seeds 3 --value 100000 --model links --algorithm adaptive",
     "octopia paper burst --scale paper --value 100000 --only-seed 2",
-    "octopia paper burst --scale paper --only-finished --beside tables-of-another-machine",
+    "octopia paper burst --scale paper --only-finished --beside evaluation-of-another-machine",
     "octopia paper --real",
     "octopia paper --only-real --scale tiny",
     "octopia paper --scale paper --bars prices.parquet --master spark://machine:7077",
@@ -63,7 +63,7 @@ def paper(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also report the tables (CSV files) in this folder, from another machine.",
+            help="Also report the tables of this folder, such as of an evaluation on another machine.",
             show_default=False,
         ),
     ] = None,
@@ -95,8 +95,8 @@ def paper(
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
     if only_seed and seeds is not None:
         raise UsageError("expected either --seeds, a number of seeds, or --only-seed, single ones, got both")
-    if beside is not None and not any(beside.glob("*.csv")):
-        raise UsageError(f"expected a folder with the tables of an evaluation, got {beside}, which has no CSV file")
+    if beside is not None:
+        beside = _tables_in(beside)
     if only_real and study is not None:
         raise UsageError(f"expected no study with --only-real, got {study}")
     if only_finished and (real or only_real):
@@ -141,3 +141,11 @@ def paper(
             f"expected every delivery once, but the audit found faults in {len(done.faulty)} runs, the first "
             f"{done.faulty[0].run}; the report lists them all"
         )
+
+
+def _tables_in(folder: Path) -> Path:
+    """Return the folder with the tables of an evaluation, given that folder or the one of the evaluation."""
+    for each in (folder, folder / "tables"):
+        if any(each.glob("*.csv")):
+            return each
+    raise UsageError(f"expected the folder of an evaluation or of its tables, got {folder}, which has no CSV file")

@@ -9,7 +9,7 @@ from paper_rows import DYNAMIC, OCTOPIA, STATIC, TID
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import MAIN, copy_main, draw_all
-from octopia.experiments.paper.names import Contender, Model
+from octopia.experiments.paper.names import Contender, Model, Scale
 from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.pipeline.spec import HostKind
 
@@ -70,8 +70,9 @@ def test_every_figure_of_the_paper_is_drawn(tmp_path: Path):
         assert figure.png.read_bytes().startswith(b"\x89PNG")
         assert figure.title in texts(figure.svg)
         assert figure.note.endswith(".")
-    copy_main(drawn, tmp_path / "images")
-    assert sorted(each.name for each in (tmp_path / "images").iterdir()) == [f"evaluation-{name}.png" for name in MAIN]
+    for scale, prefix in ((Scale.LAPTOP, "evaluation"), (Scale.PAPER, "full-size")):
+        copy_main(drawn, tmp_path / prefix, scale)
+        assert sorted(each.name for each in (tmp_path / prefix).iterdir()) == [f"{prefix}-{name}.png" for name in MAIN]
 
 
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path):

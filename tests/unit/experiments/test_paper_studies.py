@@ -59,7 +59,7 @@ def test_what_cannot_differ_is_not_played_twice():
     assert played(StudyName.SUBSCRIBERS, (Model.BROKER_SENDER,)) == [("paper", each) for each in systems]
     assert played(StudyName.SUBSCRIBERS) == [*(("paper", each) for each in systems), ("paper-race-trees", "tid-static")]
     assert len(played(StudyName.BURST)) == 6 + 6 + 1
-    assert len(played(StudyName.DELIVERY)) == 5 + 3 + 1
+    assert len(played(StudyName.DELIVERY)) == 5 + 5 + 2
     # Asked for alone, a model brings the runs that hold for it.
     races = played(StudyName.BURST, (Model.RACE_TREES,))
     assert [profile for profile, _ in races] == ["paper"] * 3 + ["paper-race-trees"]

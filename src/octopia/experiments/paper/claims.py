@@ -57,8 +57,8 @@ _SIZE = change("larger", "smaller")
 
 _NOT_PRINTED = "It follows from the design and S_e, and must be met exactly; the paper does not print it."
 _FLOOD = (
-    "The number of hops: 1 against the depth of TID's trees. Races make the delays of single hops longer for both, so "
-    "that the ratio falls."
+    "The number of hops: 1 against the depth of TID's trees. Where delays are a race, the ratio falls: a flood reaches "
+    "a broker over the fastest of many paths, while OctopiA waits for the slowest of three messages."
 )
 _CONFIRMATIONS = "Confirmations, which the paper does not have, are not counted."
 _TREES = (

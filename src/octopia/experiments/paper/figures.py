@@ -16,7 +16,7 @@ from typing import Any
 from octopia.experiments.charts import FigureFile, drawing, frame, panels, save_as
 from octopia.experiments.paper import columns
 from octopia.experiments.paper.columns import Column
-from octopia.experiments.paper.names import Model
+from octopia.experiments.paper.names import Model, Scale
 from octopia.experiments.paper.plots import (
     draw_bars,
     draw_bounds,
@@ -68,8 +68,9 @@ _CHARTS = (
 
 _PATHS = "Only TID-D should stand out: it searches all stored subscriptions for another path."
 _BURST = (
-    "An algorithm has overcome the burst where its line comes down to the floor. Vertical lines are the least times in "
-    "which links can carry the burst over static paths, and over any paths."
+    "An algorithm has overcome the burst where its line comes down to the floor. With several seeds, a thick line is "
+    "their median and thin ones are the seeds. Vertical lines are the least times in which links can carry the burst "
+    "over static paths, and over any paths."
 )
 _RECOVERY = (
     "The time from the start of the burst until delays are normal again; a thin line is the spread over seeds. "
@@ -98,12 +99,13 @@ def draw_all(tables: Tables, folder: Path) -> list[FigureFile]:
         ]
 
 
-def copy_main(figures: Sequence[FigureFile], folder: Path) -> None:
-    """Copy the pictures of the main figures that were drawn into a folder."""
+def copy_main(figures: Sequence[FigureFile], folder: Path, scale: Scale) -> None:
+    """Copy the pictures of the main figures that were drawn into a folder; their names tell the paper's size."""
+    prefix = "full-size" if scale is Scale.PAPER else "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         if figure.name in MAIN:
-            shutil.copyfile(figure.png, folder / f"evaluation-{figure.name}.png")
+            shutil.copyfile(figure.png, folder / f"{prefix}-{figure.name}.png")
 
 
 def _charts(tables: Tables, folder: Path) -> Iterator[FigureFile]:

@@ -74,10 +74,8 @@ _BOUNDS = (
 _SHARED = (
     "Runs that cannot differ are not repeated: senders take time for publications only, so that broker-sender equals "
     "links in the studies of publishers and subscribers; and trees are TID's, so that OctopiA's results in all studies "
-    "but that of publishers are the same under race-trees and links. Without congestion, dynamic and adaptive routing "
-    "take static paths; this is run under links, and only adaptive routing is run under broker-sender as well. TID-D "
-    "is not run in bursts under race-trees: where trees differ that much, its copies multiply, and a run of seconds "
-    "takes hours."
+    "but that of publishers are the same under race-trees and links. TID-D is not run in bursts under race-trees: "
+    "where trees differ that much, its copies multiply, and a run of seconds takes hours."
 )
 _THREATS = (
     "The costs of the models are assumptions. One is inferred from the paper: after bursts of 50,000 publications it "

@@ -125,7 +125,7 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     figures = draw_all(tables, wanted.out / "figures")
     draw_cases(tables.sockets, wanted.out)
     if wanted.images is not None:
-        copy_main(figures, wanted.images)
+        copy_main(figures, wanted.images, wanted.extent.scale)
     manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
     write_manifest(wanted.out / _MANIFEST, manifest)
     _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
