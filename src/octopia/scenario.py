@@ -147,6 +147,7 @@ class SimulatorSettings:
     """The ``[simulator]`` table: the environment of brokers in virtual time.
 
     ``drop``, ``duplicate`` and ``reorder`` are the probabilities of these faults for each frame, below the sessions.
+    Without a ``window_bytes``, the window is that of the profile.
     """
 
     profile: str = "unit"
@@ -156,7 +157,7 @@ class SimulatorSettings:
     duplicate: float = 0.0
     reorder: float = 0.0
     queue_capacity: int = 0
-    window_bytes: int = 64 * 1024
+    window_bytes: int | None = None
     client_queue_limit: int = 10_000
 
 

@@ -393,7 +393,7 @@ class FaultyLinks(_Wired):
         self.host.agenda.enter(self.host.agenda.now_ns, Priority.TIMER, self._try_connect, link)
 
     def crash(self, broker: BrokerId) -> None:
-        """Break all connections of a broker; its neighbours are told by their machines, which takes a link's delay."""
+        """Break all connections of a broker; its neighbours learn it from their machines, after a link's delay."""
         for source, target in self._wires:
             if source == broker:
                 link = _undirected(source, target)
@@ -405,8 +405,10 @@ class FaultyLinks(_Wired):
 
     def restart(self, broker: BrokerId) -> None:
         """Connect a restarted broker with all neighbours that can be reached."""
-        for source, target in self._wires:
+        for (source, target), wire in self._wires.items():
             if source == broker:
+                # What the old incarnation was writing holds up nobody.
+                wire.free_at_ns = 0
                 self._try_connect(_undirected(source, target))
 
     # Connections.

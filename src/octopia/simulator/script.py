@@ -36,7 +36,6 @@ from octopia.scenario import (
     PublishItem,
     RestartItem,
     Scenario,
-    SimulatorSettings,
     SlowItem,
     SubscribeItem,
     UnadvertiseItem,
@@ -62,8 +61,7 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
     wanted = scenario.simulator
     faults = FrameFaults(wanted.drop, wanted.duplicate, wanted.reorder)
     strikes = [event.item for event in scenario.events if isinstance(event.item, FaultItem)]
-    has_window = wanted.window_bytes != SimulatorSettings().window_bytes
-    has_more = faults != FrameFaults() or has_window or bool(wanted.queue_capacity)
+    has_more = faults != FrameFaults() or wanted.window_bytes is not None or bool(wanted.queue_capacity)
     needs_sessions = has_more or bool(strikes)
     if wanted.links is LinkModel.IDEAL and (needs_sessions or profile.credit_kib):
         raise UsageError(
@@ -79,10 +77,7 @@ def _environment_of(scenario: Scenario, profile: Profile, seed: int, *, whole: b
             "expected ideal links or brokers that crash for good under TID-based routing, which has no exchange of "
             "state, got sessions"
         )
-    window_bytes = wanted.window_bytes
-    if profile.credit_kib and not has_window:
-        window_bytes = round(profile.credit_kib * 1024)
-    sessions = LinkSettings(window_bytes, retransmit_ms=_RETRANSMIT_MS)
+    sessions = LinkSettings(wanted.window_bytes or profile.window_bytes, retransmit_ms=_RETRANSMIT_MS)
     return Environment(profile, sessions, faults, seed, wanted.client_queue_limit, whole)
 
 

@@ -60,8 +60,7 @@ class Environment:
         if self.sessions is not None or not self.profile.credit_kib:
             return self.sessions
         # Nothing is lost on these links, and a busy broker is silent for long.
-        window_bytes = round(self.profile.credit_kib * 1024)
-        return LinkSettings(window_bytes, heartbeat_ms=_NEVER_MS, suspicion_ms=_NEVER_MS)
+        return LinkSettings(self.profile.window_bytes, heartbeat_ms=_NEVER_MS, suspicion_ms=_NEVER_MS)
 
 
 class World:
@@ -134,7 +133,7 @@ class World:
         by_machine = {machine: SharedSender(send_ns) for machine in machines.values()}
         return {broker: by_machine[machine] for broker, machine in machines.items()}
 
-    # What people do.
+    # Client actions.
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
@@ -196,11 +195,11 @@ class World:
         self._places[wire.source].node.pace(wire.target, is_paced=True)
 
     def at(self, time_ns: int, action: Callable[[Any], None], argument: Any) -> None:
-        """Plan something that people will do."""
+        """Schedule an action of a client or a fault."""
         self.agenda.enter(time_ns, Priority.SCRIPT, action, argument)
 
     def run(self) -> None:
-        """Let time pass until nothing is left to happen."""
+        """Run until no events are left, except for timers that only repeat."""
         before = gc.get_threshold()
         gc.set_threshold(*_COLLECT_AFTER)
         try:
@@ -242,7 +241,7 @@ class World:
     # Faults.
 
     def crash(self, broker: BrokerId) -> list[str]:
-        """Let a broker die with all that it knows, and return the clients that lost their connection."""
+        """Crash a broker, which loses its state, and return the clients that lost their connection."""
         place = self._places[broker]
         if not place.is_alive:
             return []
