@@ -5,19 +5,22 @@ Traces are named by files, by the folders of runs, or by those of sweeps. Summar
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from octopia.broker.interface import Event
+from octopia.errors import JobFailed
 from octopia.pipeline import metrics
 from octopia.pipeline.jobs import Workspace
 from octopia.pipeline.schedule import BURST
+from octopia.pipeline.spark_errors import SPARK_ERRORS, spark_message
 from octopia.pipeline.traces import read_traces
 
 _RUN = "run_id"
@@ -94,9 +97,34 @@ class BurstSummary:
     delays: tuple[DelayPoint, ...]
 
 
+@contextlib.contextmanager
+def _named_errors(traces: Sequence[str]) -> Iterator[None]:
+    """Turn an error of Spark into one that names the traces."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise JobFailed(f"the summary of {', '.join(traces)} failed: {spark_message(error)}") from error
+
+
 def summarise_setup(workspace: Workspace, traces: Sequence[str], brokers: int) -> dict[str, SetupSummary]:
     """Summarise advertisements and subscriptions on an overlay with this number of brokers."""
-    trace = read_traces(workspace.spark, workspace.storage, *traces).persist()
+    with _named_errors(traces):
+        return _setup(read_traces(workspace.spark, workspace.storage, *traces).persist(), brokers)
+
+
+def summarise_deliveries(workspace: Workspace, traces: Sequence[str]) -> dict[str, DeliverySummary]:
+    """Summarise delays of deliveries, and messages."""
+    with _named_errors(traces):
+        return _deliveries(read_traces(workspace.spark, workspace.storage, *traces))
+
+
+def summarise_bursts(workspace: Workspace, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
+    """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
+    with _named_errors(traces):
+        return _bursts(read_traces(workspace.spark, workspace.storage, *traces), group)
+
+
+def _setup(trace: DataFrame, brokers: int) -> dict[str, SetupSummary]:
     try:
         spread = metrics.spreading(trace)
         advertisements = _spread(metrics.advertisements_of(spread))
@@ -113,14 +141,7 @@ def summarise_setup(workspace: Workspace, traces: Sequence[str], brokers: int) -
     }
 
 
-def summarise_deliveries(workspace: Workspace, traces: Sequence[str]) -> dict[str, DeliverySummary]:
-    """Summarise delays of deliveries, and messages."""
-    return _deliveries(read_traces(workspace.spark, workspace.storage, *traces))
-
-
-def summarise_bursts(workspace: Workspace, traces: Sequence[str], group: int) -> dict[str, BurstSummary]:
-    """Summarise deliveries and queues, with one point per ``group`` of consecutive deliveries."""
-    trace = read_traces(workspace.spark, workspace.storage, *traces)
+def _bursts(trace: DataFrame, group: int) -> dict[str, BurstSummary]:
     messages, start_ms = _messages(trace), _starts(trace)
     lengths, shrinking = _queue_lengths(trace, start_ms), _shrinking(trace, start_ms)
     batches = metrics.delivery_batches(trace).persist()
