@@ -12,10 +12,12 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.process import BaseProcess
 from types import FrameType
 
 from octopia.client import connect
 from octopia.client.client import Client
+from octopia.errors import Unavailable
 from octopia.experiments.local_overlay import READY_S, at_free_addresses
 from octopia.http.process import HttpProcess, check
 from octopia.overlay.files import Overlay, overlay_from_text
@@ -39,27 +41,33 @@ def run_live(http: str, http_token: str, announce: Callable[[Sequence[str]], Non
     """Run the brokers, the load and the map until SIGINT or SIGTERM; ``announce`` gets the lines about the map."""
     overlay = at_free_addresses(overlay_from_text(TREE, CLUSTERS))
     address, guard = check(http, http_token, overlay, SOURCE)
-    port = HttpProcess(overlay, address, guard)
-    workers = Workers(overlay, 2)
     load = multiprocessing.get_context("fork").Process(target=_load, args=(overlay,), daemon=True)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
-    try:
-        deadline = time.monotonic() + READY_S
-        while not workers.is_ready() and time.monotonic() < deadline:
-            workers.wait(POLL_S)
-        load.start()
-        announce(port.invitation)
-        while load.is_alive():
-            workers.poll()
-            port.poll()
-            load.join(POLL_S)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        load.kill()
-        workers.stop()
-        port.stop()
+    with contextlib.ExitStack() as stack:
+        port = HttpProcess(overlay, address, guard)
+        stack.callback(port.stop)
+        workers = Workers(overlay, 2)
+        stack.callback(workers.stop)
+        stack.callback(_kill, load)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _interrupt)
+        with contextlib.suppress(KeyboardInterrupt):
+            deadline = time.monotonic() + READY_S
+            while not workers.is_ready():
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"the brokers of {overlay.name} are not ready after {READY_S:g} s")
+                workers.wait(POLL_S)
+            load.start()
+            announce(port.invitation)
+            while load.is_alive():
+                workers.poll()
+                port.poll()
+                load.join(POLL_S)
+
+
+def _kill(process: BaseProcess) -> None:
+    """Kill a process, unless it was never started."""
+    if process.pid is not None:
+        process.kill()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
