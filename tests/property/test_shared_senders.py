@@ -68,7 +68,7 @@ profiles = st.builds(
     ),
     st.sampled_from([SenderScope.BROKER, SenderScope.MACHINE]),
     st.integers(1, 3),
-    st.sampled_from([0.0, 64.0]),
+    st.sampled_from([0.0, 0.1]),
 )
 
 
