@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from octopia.errors import InvalidData
+from octopia.records.files import write_whole
 
 _PLACES = 6
 _R = TypeVar("_R")
@@ -20,10 +22,11 @@ def write_csv(path: Path, row_type: type[_R], rows: Iterable[_R]) -> None:
     """Write rows in their order; floats are rounded to six places, and none is an empty cell."""
     columns = _columns(row_type)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_text_of(getattr(row, column)) for column in columns] for row in rows)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_text_of(getattr(row, column)) for column in columns] for row in rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def read_csv(path: Path, row_type: type[_R]) -> tuple[_R, ...]:

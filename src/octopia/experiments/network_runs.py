@@ -22,6 +22,7 @@ from typing import Any
 from octopia.errors import UsageError
 from octopia.experiments.local_overlay import at_free_addresses, cpu_s_of, running
 from octopia.overlay.files import Overlay
+from octopia.records.files import write_whole
 from octopia.settings import Algorithm
 from octopia.trace import PARQUET_FILE, RUN_FILE, Parquet
 from octopia.transport.loop import run_loop
@@ -140,7 +141,8 @@ def play_on_brokers(
             # An orderly stop would wait for the publications that wait for the dead broker.
             for broker in overlay.scot.brokers:
                 workers.kill(broker)
-    (folder / RUN_FILE).write_text(json.dumps(_manifest_of(spec, overlay, processes, speed, run), indent=2) + "\n")
+    manifest = json.dumps(_manifest_of(spec, overlay, processes, speed, run), indent=2)
+    write_whole(folder / RUN_FILE, f"{manifest}\n".encode())
     return run
 
 

@@ -96,7 +96,7 @@ def _growth(rows: Sequence[GrowthRow], folder: Path) -> Iterator[FigureFile]:
             yield save_as(figure, [axes], folder, chart.name, chart.title, chart.note)
 
 
-def _is_of_line(row: GrowthRow, rows: Sequence[GrowthRow]) -> bool:
+def _is_of_line(row: GrowthRow | FailureRow, rows: Sequence[GrowthRow] | Sequence[FailureRow]) -> bool:
     """Return whether a row belongs to its line: where two trees have the same size, only the generated one does."""
     rivals = [each for each in rows if each.system is row.system and each.brokers == row.brokers]
     return row.series is not Series.REGIONS or len(rivals) == 1 or not row.tree.startswith("paper:")
@@ -108,8 +108,12 @@ def _failures(rows: Sequence[FailureRow], folder: Path) -> Iterator[FigureFile]:
         figure, axes = frame("brokers", "messages between brokers")
         lines: dict[Look, Sequence[_Point]] = {}
         for system in System:
-            found = {row.brokers: (row.brokers, row.messages, row.source) for row in mine if row.system is system}
-            lines[_LOST if system is System.TID else _look(system)] = sorted(found.values())
+            found = [
+                (row.brokers, row.messages, row.source)
+                for row in mine
+                if row.system is system and _is_of_line(row, mine)
+            ]
+            lines[_LOST if system is System.TID else _look(system)] = sorted(found)
         _lines(axes, lines)
         _scale(axes, [row.brokers for row in mine], [row.messages for row in mine])
         note = "Gap notices reach every broker; the rest is the restored table. TID restores nothing: what it lost."
