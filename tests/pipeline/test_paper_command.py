@@ -10,7 +10,7 @@ from small import BURST_STUDY
 from typer.testing import CliRunner
 
 from octopia.cli import app
-from octopia.errors import JobFailed, UsageError
+from octopia.errors import InvalidData, JobFailed, UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.page import without_clock
 from octopia.experiments.paper import reproduction
@@ -20,6 +20,7 @@ from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.study_runs import Ran
 from octopia.experiments.sockets.cases import CASES, CaseName, study_at
 from octopia.pipeline.spec import HostKind
+from octopia.records.files import lock_folder
 from octopia.settings import Algorithm
 
 
@@ -204,10 +205,57 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
         "--only-seed", "2", "--only-seed", "1", "--value", "30000", "--host", "edge", "--algorithm", "static",
     ]  # fmt: skip
     run_command(*asked, "--only-seed", "0", "--out", "two", "--beside", "one")
-    run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/tables")
+    run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/merged")
     for each in ("two", "three"):
-        found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "tables/bursts.csv"))]
+        found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "merged/bursts.csv"))]
         assert found == [("0", 2.0), ("1", 3.0), ("2", 4.0)]
+    # What another folder has does not become the own result.
+    assert [row["seed"] for row in rows_of(Path("two/tables/bursts.csv"))] == ["0"]
+    assert json.loads(Path("three/manifest.json").read_text())["studies"] == {}
+    # Seeds that were run one after the other are all noted.
+    run_command(*asked, "--only-seed", "3", "--only-seed", "3", "--out", "two")
+    assert json.loads(Path("two/manifest.json").read_text())["studies"]["burst"]["seeds"] == [0, 3]
+    assert [row["seed"] for row in rows_of(Path("two/tables/bursts.csv"))] == ["0", "3"]
+
+
+def test_different_results_of_one_run_are_not_merged(run_command, small_studies, tmp_path, monkeypatch):
+    rows = [burst_row(0)]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduction, "run_study", lambda *_: Ran(Tables(bursts=tuple(rows)), ("abc",)))
+    monkeypatch.setattr(reproduction, "_loads", lambda *_: ())
+    asked = ["paper", "burst", "--scale", "tiny", "--value", "30000"]
+    run_command(*asked, "--out", "one")
+    # The same run takes another time elsewhere.
+    rows[0] = dataclasses.replace(rows[0], seconds=9.0)
+    run_command(*asked, "--out", "two", "--beside", "one")
+    rows[0] = dataclasses.replace(rows[0], publication_delay_ms=9.0)
+    with pytest.raises(UsageError, match=r"expected the same BurstRow of .*30000.* in both folders, got different"):
+        run_command(*asked, "--out", "two", "--beside", "one")
+    with pytest.raises(UsageError, match="expected an evaluation of the scale laptop in one, got one of tiny"):
+        run_command("paper", "burst", "--out", "three", "--beside", "one")
+
+
+def test_a_failure_is_part_of_the_json(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run_study(*_):
+        raise InvalidData("no truth")
+
+    monkeypatch.setattr(reproduction, "run_study", run_study)
+    done = CliRunner().invoke(app, ["paper", "burst", "--json"])
+    assert isinstance(done.exception, JobFailed)
+    assert json.loads(done.stdout)["failed"] == {"burst": "no truth"}
+
+
+def test_two_evaluations_do_not_share_a_folder(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (
+        lock_folder(Path("evaluation"), "the folder of an evaluation"),
+        pytest.raises(
+            UsageError, match="expected the folder of an evaluation that no other process writes to, got evaluation"
+        ),
+    ):
+        run_command("paper", "burst", "--out", "evaluation")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +265,7 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
             ["--seeds", "2", "--only-seed", "1"],
             "either --seeds, a number of seeds, or --only-seed, single ones",
         ),
-        (["--beside", "."], "expected the folder of an evaluation or of its tables, got ., which has no CSV file"),
+        (["--beside", "."], "expected the folder of an evaluation or of its tables, got ., which has no table"),
         (["--value", "100000"], "the name of a study with --value, got none: octopia paper burst --value 100000"),
         (["publishers", "--only-real"], "expected no study with --only-real, got publishers"),
         (["--only-finished", "--real"], "expected either --only-finished, which runs nothing, or --real"),
@@ -225,6 +273,8 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
         (["burst", "--out", "a-file/below"], "expected a folder that can be created, got a-file/below"),
         (["delivery", "--host", "inner"], "expected --host with the burst study, got another"),
         (["burst", "--value", "-5"], "--value of burst_per_minute: expected numbers above 0, got -5"),
+        (["burst", "--value", "1.5"], "--value of burst_per_minute: expected whole numbers, got 1.5"),
+        (["burst", "--value", "inf"], "--value of burst_per_minute: expected whole numbers, got inf"),
     ],
 )
 def test_what_cannot_be_evaluated_says_why(run_command, arguments, problem, tmp_path, monkeypatch):

@@ -95,8 +95,6 @@ def paper(
         raise UsageError(f"expected a file or folder of stock prices, got {bars}, which does not exist")
     if only_seed and seeds is not None:
         raise UsageError("expected either --seeds, a number of seeds, or --only-seed, single ones, got both")
-    if beside is not None:
-        beside = _tables_in(beside)
     if only_real and study is not None:
         raise UsageError(f"expected no study with --only-real, got {study}")
     if only_finished and (real or only_real):
@@ -126,7 +124,8 @@ def paper(
         done = reproduce(work, wanted)
     page = done.page
     if as_json:
-        print_json({"report": str(page), "failed": done.failed, "faulty": [each.run for each in done.faulty]})
+        failed = {name: str(error) for name, error in done.failed.items()}
+        print_json({"report": str(page), "failed": failed, "faulty": [each.run for each in done.faulty]})
     else:
         typer.echo(f"the report is in {page} and {page.with_suffix('.md')}; figures and tables are beside it")
     if done.failed:
@@ -141,11 +140,3 @@ def paper(
             f"expected every delivery once, but the audit found faults in {len(done.faulty)} runs, the first "
             f"{done.faulty[0].run}; the report lists them all"
         )
-
-
-def _tables_in(folder: Path) -> Path:
-    """Return the folder with the tables of an evaluation, given that folder or the one of the evaluation."""
-    for each in (folder, folder / "tables"):
-        if any(each.glob("*.csv")):
-            return each
-    raise UsageError(f"expected the folder of an evaluation or of its tables, got {folder}, which has no CSV file")

@@ -128,6 +128,11 @@ class WorkloadSpec:
         named = SYMBOLS_NAMED // self.publishers_each if self.meaning is Meaning.PUBLISHERS else SYMBOLS_EACH
         return max(1, min(SYMBOLS_EACH, symbols // self.publishers, named))
 
+    @property
+    def gap_s(self) -> float:
+        """The mean time between two publications of one ordinary publisher."""
+        return (60 / self.per_minute_min + 60 / self.per_minute_max) / 2
+
     def to_json(self) -> dict[str, Any]:
         """Return all fields as plain data."""
         return dataclasses.asdict(self)

@@ -9,7 +9,7 @@ from paper_rows import DYNAMIC, OCTOPIA, STATIC, TID
 
 from octopia.errors import MissingDependency, UsageError
 from octopia.experiments.paper.figures import MAIN, copy_main, draw_all
-from octopia.experiments.paper.names import Contender, Model, Scale
+from octopia.experiments.paper.names import Contender, Model, Scale, System
 from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.pipeline.spec import HostKind
 
@@ -99,7 +99,7 @@ def test_axes_have_units_and_lines_have_names(tmp_path: Path):
     [burst, _] = draw_all(Tables(bursts=BURSTS, sequences=SEQUENCES[18:36], bounds=BOUNDS), tmp_path)
     shown = texts(burst.svg)
     assert {"time since the burst began (s)", "maximum delay (s)", "links", "inner host"} <= set(shown)
-    assert (shown.count("bound, static paths"), shown.count("bound, any paths")) == (1, 1)
+    assert (shown.count("bound for SPR"), shown.count("bound for any routing")) == (1, 1)
     assert (shown.count("SPR, static"), shown.count("IDR, dynamic"), shown.count("TID-S")) == (1, 1, 0)
 
 
@@ -112,7 +112,36 @@ def test_there_is_a_panel_per_model_that_differs(tmp_path: Path):
 def test_recovery_has_bars_for_all_and_both_bounds(tmp_path: Path):
     [recovery] = draw_all(Tables(bursts=BURSTS, bounds=BOUNDS), tmp_path)
     shown = texts(recovery.svg)
-    assert {"adaptive", "TID-D, one copy per hop", "bound, any paths", "inner host", "edge host"} <= set(shown)
+    assert {"adaptive", "TID-D, one copy per hop", "bound for any routing", "inner host", "edge host"} <= set(shown)
+
+
+def test_an_algorithm_that_the_first_group_lacks_is_in_the_legend(tmp_path: Path):
+    inner = [row for row in BURSTS if row.host is HostKind.INNER and row.algorithm != "adaptive"]
+    edge = [row for row in BURSTS if row.host is HostKind.EDGE]
+    [recovery] = draw_all(Tables(bursts=(*inner, *edge), bounds=BOUNDS), tmp_path)
+    assert texts(recovery.svg).count("adaptive") == 1
+
+
+def test_a_variant_alone_is_drawn(tmp_path: Path):
+    alone = tuple(row for row in BURSTS if row.algorithm == "tid-dynamic-per-hop")
+    [recovery] = draw_all(Tables(bursts=alone), tmp_path)
+    assert "TID-D, one copy per hop" in texts(recovery.svg)
+
+
+def test_a_model_without_bursts_has_no_bars(tmp_path: Path):
+    elsewhere = make.delivery(1_000, STATIC, model=Model.RACE_TREES)
+    drawn = draw_all(Tables(delivery=(elsewhere,), bursts=BURSTS, bounds=BOUNDS), tmp_path)
+    assert "race-trees" not in texts(drawn[-1].svg)
+
+
+def test_adaptive_routing_is_in_every_figure(tmp_path: Path):
+    systems = (*PUBLISHERS, make.publishers(100, System.ADAPTIVE))
+    subscribers = (*SUBSCRIBERS, make.subscribers(1_000, System.ADAPTIVE))
+    sequences = (*SEQUENCES, make.sequence(Contender.ADAPTIVE, 0, 10.0, 1_000.0, rate_per_minute=100_000))
+    tables = Tables(systems, subscribers, DELIVERY, COSTS, BURSTS, sequences, BOUNDS)
+    shown = [each for each in draw_all(tables, tmp_path) if each.name not in ("fig20-burst", "burst-5000")]
+    assert len(shown) == 12
+    assert [each.name for each in shown if "adaptive" not in texts(each.svg)] == []
 
 
 def test_recovery_marks_runs_that_are_never_stable(tmp_path: Path):

@@ -141,8 +141,8 @@ def test_adaptive_routing_stands_beside_the_bounds(tmp_path: Path):
     assert [row[2:4] for row in rows] == [
         ["SPR, static", "300 s"],
         ["adaptive", "50.0 s"],
-        ["bound, static paths", "304 s"],
-        ["bound, any paths", "43.3 s"],
+        ["bound for SPR", "304 s"],
+        ["bound for any routing", "43.3 s"],
     ]
     [stable] = [row for row in rows_of(markdown, "100,000") if row[1:3] == ["links", "edge"]]
     assert stable[2:] == ["edge", "1", "300 s", "50.0 s", "304 s", "43.3 s"]
@@ -155,6 +155,39 @@ def test_several_seeds_have_a_spread(tmp_path: Path):
     assert stable[3:5] == ["2", "310 s (300 to 320)"]
 
 
+def test_a_mean_over_fewer_seeds_says_so(tmp_path: Path):
+    more = make.burst(make.STATIC, 8_000.0, 320_000.0, seed=2)
+    bounds = (*TABLES.bounds, make.bound(999_000.0, 99_000.0, seed=3))
+    markdown, _ = written(tmp_path, dataclasses.replace(TABLES, bursts=(*TABLES.bursts, more), bounds=bounds))
+    [stable] = [row for row in rows_of(markdown, "100,000") if row[1:3] == ["links", "edge"]]
+    # A bound of a seed that was not run is not shown.
+    assert stable[4:] == ["310 s (300 to 320)", "50.0 s, 1 seed", "304 s", "43.3 s"]
+
+
+def test_runs_that_a_result_leaves_out_are_named(tmp_path: Path):
+    bursts = [
+        make.burst(make.DYNAMIC, 1.0, 1_000.0),
+        make.burst(make.STATIC, 1.0, 3_000.0),
+        make.burst(make.DYNAMIC, 1.0, 1_000.0, seed=2),
+        make.burst(make.STATIC, 1.0, None, seed=2),
+    ]
+    markdown, _ = written(tmp_path, Tables(bursts=tuple(bursts)))
+    [row, *_] = [row for row in rows_of(markdown, "Figs. 17-20") if "IDR is stable before SPR" in row[1]]
+    assert "of 2 pairs both were stable in 1, only the first in 1, only the second in 0" in row[3]
+
+
+def test_a_model_that_holds_from_another_is_not_counted_again(tmp_path: Path):
+    bursts = [make.burst(algorithm, 1.0, 1_000.0) for algorithm in (make.STATIC, make.DYNAMIC)]
+    bursts += [make.burst(make.TID_STATIC, 1.0, 2_000.0, model=model) for model in (Model.LINKS, Model.RACE_TREES)]
+    markdown, _ = written(tmp_path, Tables(bursts=tuple(bursts)))
+    [row, *_] = [row for row in rows_of(markdown, "Figs. 17-20") if "IDR is stable before SPR" in row[1]]
+    assert row[3:] == ["at the same time: differs", "as links"]
+    counts = [row for row in rows_of(markdown, "bursts | ") if "host" in row[1]]
+    assert [row[1] for row in counts] == ["links, edge host", "race-trees, edge host"]
+    totals = [sum(map(int, row[2:])) for row in counts]
+    assert totals[0] > totals[1]
+
+
 def test_decisive_assumptions_are_a_table(tmp_path: Path):
     markdown, _ = written(tmp_path)
     assert rows_of(markdown, "one per") == [
@@ -165,7 +198,20 @@ def test_decisive_assumptions_are_a_table(tmp_path: Path):
 
 def test_ordinary_loads_are_a_table(tmp_path: Path):
     markdown, _ = written(tmp_path)
-    assert ["links", "TID", "1,000", "140 per second", "120 per second", "25.0%"] in rows_of(markdown, "links")
+    assert ["links", "TID", "0", "1,000", "140 per second", "120 per second", "25.0%"] in rows_of(markdown, "links")
+
+
+def test_lengths_of_paths_are_a_table(tmp_path: Path):
+    runs = [
+        make.delivery(1_000, make.STATIC, path_length_mean=3.4),
+        make.delivery(2_000, make.STATIC, path_length_mean=3.6),
+        make.delivery(1_000, make.TID_STATIC, path_length_mean=3.45),
+        make.delivery(1_000, make.TID_STATIC, path_length_mean=5.25, model=Model.RACE_TREES),
+    ]
+    markdown, _ = written(tmp_path, dataclasses.replace(TABLES, delivery=tuple(runs)))
+    lengths = markdown.partition("## Lengths of paths")[2].partition("\n## ")[0]
+    assert "| links | 3.50 (3.40 to 3.60) | 3.45 |" in lengths
+    assert "| race-trees | 3.50 (3.40 to 3.60) | 5.25 |" in lengths
 
 
 def test_what_agrees_under_no_model_is_listed(tmp_path: Path):
@@ -216,7 +262,8 @@ def test_what_was_run_is_said(tmp_path: Path):
 def test_the_summary_counts_verdicts(tmp_path: Path):
     markdown, page = written(tmp_path)
     [quiet] = rows_of(markdown, "the other studies")
-    assert quiet[1:3] == ["links", "6"]
+    # Fig. 7, 8 and both claims of Fig. 9; what the paper does not print is not counted.
+    assert quiet[1:3] == ["links", "4"]
     [bursts] = rows_of(markdown, "bursts | links")
     assert bursts[1:3] == ["links, edge host", "0"]
     assert "<p>Of the 5 claims by the clock of this machine" in page
@@ -244,7 +291,7 @@ def test_the_page_stands_alone(tmp_path: Path):
 
 def test_markup_is_escaped(tmp_path: Path):
     bad = "<script>alert('1')</script> a|b [x](y) `z` *w* {style} <!-- /clock -->"
-    comparison = Comparison(PublisherRow, lambda _: Ours(bad, 1.0, bad))
+    comparison = Comparison(PublisherRow, lambda _: Ours(bad, 1.0, bad, bad), (OCTOPIA, TID))
     claim = Claim(bad, bad, bad, 1.0, Measure.RATIO, comparison, bad)
     tables = dataclasses.replace(TABLES, bursts=())
     markdown, page = written(
@@ -291,6 +338,6 @@ def test_other_differences_stay(tmp_path: Path, change: dict[str, str]):
 def test_a_report_of_nothing_says_so(tmp_path: Path):
     markdown, _ = write_report(tmp_path, Tables(), CLAIMS, [], MANIFEST)
     text = markdown.read_text()
-    assert text.count("Not run.") == 8
+    assert text.count("Not run.") == 9
     assert "Not drawn." in text
     assert "    octopia paper --scale laptop\n" in text

@@ -13,8 +13,7 @@ broker has k links: one aLink, k - 1 iLinks. So a cut has k senders, 50,000 / (4
 can do better, and a routing that reaches it needs perfect knowledge.
 
 These are the times until queues are empty again: the burst and all publications since its start have been carried.
-Delays are below one second up to μ / (μ - λ) seconds earlier, about two over static paths, which matters in small runs
-only.
+Delays are below one second up to μ / (μ - λ) seconds earlier, about two over static paths.
 
 Loads are expectations: they follow from the rates, the brokers of clients and the selectivity, not from a run. If the
 sender belongs to a broker, the bound for any paths counts one sender per broker on the near side of a cut.
@@ -118,20 +117,15 @@ class Load:
             subscribers[scot.broker(placement.subscriber(number))] += 1
         return cls(spec, *burst_ends(spec), publishers, subscribers)
 
-    @property
-    def gap_s(self) -> float:
-        """The mean time between two publications of one publisher."""
-        return (60 / self.spec.per_minute_min + 60 / self.spec.per_minute_max) / 2
-
     def lasting_s(self, burst: Burst) -> float:
         """Return the duration of ordinary traffic after the start of the burst."""
-        return max(0.0, self.spec.publications * self.gap_s - burst.start_ms / 1000)
+        return max(0.0, self.spec.publications * self.spec.gap_s - burst.start_ms / 1000)
 
     def between(self, sources: Iterable[BrokerId], wanting: Iterable[BrokerId]) -> float:
         """Return how many publications per second some brokers publish that some subscriber at others wants."""
         share = self.spec.publishers_each / self.spec.publishers
         subscribers = sum(self.subscribers[each] for each in wanting)
-        rate = sum(self.publishers[each] for each in sources) / self.gap_s
+        rate = sum(self.publishers[each] for each in sources) / self.spec.gap_s
         return rate * (1 - (1 - share) ** subscribers)
 
 

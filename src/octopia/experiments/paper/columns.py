@@ -27,7 +27,6 @@ PRT_SUBSCRIPTIONS = Column(SubscriberRow, lambda row: row.prt_subscriptions_mean
 PRT_SIZE = Column(SubscriberRow, lambda row: row.prt_size_mean)
 SUBSCRIPTION_MESSAGES = Column(SubscriberRow, lambda row: row.subscription_messages)
 PUBLICATION_DELAY_MS = Column(DeliveryRow, lambda row: row.publication_delay_ms)
-PATH_LENGTH = Column(DeliveryRow, lambda row: row.path_length_mean)
 PUBLICATION_MESSAGES = Column(DeliveryRow, lambda row: row.publication_messages)
 MATCH_US = Column(CostRow, lambda row: row.match_us)
 PATH_SELECTION_US = Column(CostRow, lambda row: row.path_selection_us)

@@ -36,19 +36,26 @@ class Ours:
     text: str
     value: float
     comment: str = ""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
-    """A function from tables to a result, and the type of row that it compares."""
-
-    row_type: type[object]
-    compute: Callable[[Tables], Ours | None]
+    caveat: str = ""
+    """The runs that the result leaves out, if any."""
+    sides: tuple[float, float] = (0.0, 0.0)
+    """Both sides of a ratio."""
+    runs: int = 0
+    """The number of pairs of runs that a share of runs counts."""
 
 
 C = TypeVar("C", bound=RunRow)
 Show = Callable[[float, float], str]
 Sides = tuple[Side, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """A function from tables to a result, with the type of row that it compares, and the sides."""
+
+    row_type: type[object]
+    compute: Callable[[Tables], Ours | None]
+    sides: Sides
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,9 +88,9 @@ def ratio(column: Column[C], subjects: Sides, bases: Sides, show: Show) -> Compa
             return None
         subject, base = fmean(each[0] for each in known), fmean(each[1] for each in known)
         value = 1.0 if is_no_difference(subject, base) else _over(subject, base)
-        return Ours(show(subject, base), value, _joined(_spread(known, show), _left_out(alone)))
+        return Ours(show(subject, base), value, _spread(known, show), _left_out(alone), (subject, base))
 
-    return Comparison(column.row_type, compute)
+    return Comparison(column.row_type, compute, (*subjects, *bases))
 
 
 def shrinking(column: Column[C], larger: Sides, smaller: Sides) -> Comparison:
@@ -98,7 +105,7 @@ def shrinking(column: Column[C], larger: Sides, smaller: Sides) -> Comparison:
         text = f"{percent(first)} at {sizes[0]:,}, {percent(last)} at {sizes[-1]:,}"
         return Ours(text, min(first, (1 - SHRINKING) * first - abs(last)))
 
-    return Comparison(column.row_type, compute)
+    return Comparison(column.row_type, compute, (*larger, *smaller))
 
 
 def seconds_before(earlier: Sides, later: Sides, column: Column[BurstRow] = BURST_STABLE_MS) -> Comparison:
@@ -117,13 +124,14 @@ def seconds_before(earlier: Sides, later: Sides, column: Column[BurstRow] = BURS
             counts += f"only the second in {only_later}"
         if not both:
             return _one_sided(only_earlier - only_later, counts)
-        comment = _joined(counts, _left_out(alone))
+        caveat = _joined(counts, _left_out(alone))
         mean_s = fmean(both) / 1000
         if abs(mean_s) < SAME_MOMENT_S:
-            return Ours("at the same time", 0.0, comment)
-        return Ours(f"{mean_s:.1f} s before" if mean_s > 0 else f"{-mean_s:.1f} s after", mean_s, comment)
+            return Ours("at the same time", 0.0, caveat=caveat)
+        text = f"{mean_s:.1f} s before" if mean_s > 0 else f"{-mean_s:.1f} s after"
+        return Ours(text, mean_s, caveat=caveat)
 
-    return Comparison(BurstRow, compute)
+    return Comparison(BurstRow, compute, (*earlier, *later))
 
 
 def same_maximum_s(one: Contender, other: Contender) -> Comparison:
@@ -140,7 +148,7 @@ def same_maximum_s(one: Contender, other: Contender) -> Comparison:
         comment = f"maxima within {SAME_MAXIMUM:.0%} count as the same"
         return Ours(f"{fmean(parted_s):.1f} s", fmean(parted_s), comment)
 
-    return Comparison(SequenceRow, compute)
+    return Comparison(SequenceRow, compute, (one, other))
 
 
 def shrinking_s(algorithm: Contender) -> Comparison:
@@ -154,9 +162,10 @@ def shrinking_s(algorithm: Contender) -> Comparison:
         if not known_s:
             return Ours("never stable", 0.0)
         never = len(rows) - len(known_s)
-        return Ours(f"{fmean(known_s):.1f} s", fmean(known_s), f"{never} of {len(rows)} never stable" if never else "")
+        caveat = f"{never} of {len(rows)} never stable" if never else ""
+        return Ours(f"{fmean(known_s):.1f} s", fmean(known_s), caveat=caveat)
 
-    return Comparison(BurstRow, compute)
+    return Comparison(BurstRow, compute, (algorithm,))
 
 
 def share_of_runs(wins: Callable[[float, float], bool], one: Contender, other: Contender) -> Comparison:
@@ -168,9 +177,10 @@ def share_of_runs(wins: Callable[[float, float], bool], one: Contender, other: C
             return None
         won = sum(wins(pair.subject or 0.0, pair.base or 0.0) for pair in pairs)
         comment = f"{won} of {len(pairs)} runs; delays within {SAME_DELAY:.0%} count as the same"
-        return Ours(f"{won / len(pairs):.0%} of runs", won / len(pairs), _joined(comment, _left_out(alone)))
+        share = won / len(pairs)
+        return Ours(f"{share:.0%} of runs", share, comment, _left_out(alone), runs=len(pairs))
 
-    return Comparison(BurstRow, compute)
+    return Comparison(BurstRow, compute, (one, other))
 
 
 def is_less(one: float, other: float) -> bool:
@@ -200,6 +210,10 @@ def change(more: str, less: str) -> Show:
         return f"{percent(abs(value))} {more if value > 0 else less}"
 
     return show
+
+
+HIGHER = change("higher", "lower")
+MORE = change("more", "less")
 
 
 def times(subject: float, base: float) -> str:
@@ -249,9 +263,9 @@ def _left_out(alone: int) -> str:
 def _one_sided(lead: int, counts: str) -> Ours:
     """Return the result where both sides were stable in no pair."""
     if not lead:
-        return Ours("neither became stable first", 0.0, counts)
+        return Ours("neither became stable first", 0.0, caveat=counts)
     text = "only the first became stable" if lead > 0 else "only the second became stable"
-    return Ours(text, math.copysign(math.inf, lead), counts)
+    return Ours(text, math.copysign(math.inf, lead), caveat=counts)
 
 
 def _parted_ms(one: Mapping[int, SequenceRow], other: Mapping[int, SequenceRow]) -> float:
@@ -259,17 +273,17 @@ def _parted_ms(one: Mapping[int, SequenceRow], other: Mapping[int, SequenceRow])
 
     A single point apart does not count, unless it is the last. Normal delays count as the same.
     """
-    last_ms, apart_since_ms = 0.0, None
+    last_ms, is_apart = 0.0, False
     for sequence in sorted(one.keys() & other.keys()):
         time_ms = min(one[sequence].time_ms, other[sequence].time_ms)
         low, high = sorted((one[sequence].delay_ms_max, other[sequence].delay_ms_max))
         if time_ms < 0 or high <= CALM_MS or high - low <= SAME_MAXIMUM * high:
-            last_ms, apart_since_ms = max(last_ms, time_ms), None
-        elif apart_since_ms is not None:
+            last_ms, is_apart = max(last_ms, time_ms), False
+        elif is_apart:
             break
         else:
-            apart_since_ms = last_ms
-    return last_ms if apart_since_ms is None else apart_since_ms
+            is_apart = True
+    return last_ms
 
 
 def _joined(*parts: str) -> str:

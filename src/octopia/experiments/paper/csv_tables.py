@@ -14,6 +14,11 @@ def write_tables(tables: Tables, folder: Path) -> None:
         write_csv(folder / f"{name}.csv", row_type, tables.of(row_type))
 
 
+def has_tables(folder: Path) -> bool:
+    """Return whether a folder has the CSV file of any table."""
+    return any((folder / f"{name}.csv").exists() for name in TABLES.values())
+
+
 def read_tables(folder: Path) -> Tables:
     """Read the CSV files of a folder; a table without a file is empty."""
     paths = {row_type: folder / f"{name}.csv" for row_type, name in TABLES.items()}

@@ -26,7 +26,7 @@ from octopia.experiments.paper.plots import (
     scale_lines,
     start_at_zero,
 )
-from octopia.experiments.paper.rows import CostRow, PublisherRow, SubscriberRow, Tables
+from octopia.experiments.paper.rows import BurstRow, CostRow, PublisherRow, SequenceRow, SubscriberRow, Tables
 from octopia.experiments.paper.sizes import rate_text
 
 
@@ -69,13 +69,14 @@ _CHARTS = (
 _PATHS = "Only TID-D should stand out: it searches all stored subscriptions for another path."
 _BURST = (
     "An algorithm has overcome the burst where its line comes down to the floor. With several seeds, a thick line is "
-    "their median and thin ones are the seeds. Vertical lines are the least times in which links can carry the burst "
-    "over static paths, and over any paths."
+    "their median and thin ones are the seeds. Vertical lines are the least times in which links can carry the burst: "
+    "over the static paths of SPR, and over any paths."
 )
 _RECOVERY = (
     "The time from the start of the burst until delays are normal again; a thin line is the spread over seeds. "
     "A run that ends before that counts until the last late delivery of its burst, and its bar has an arrowhead. "
-    "Horizontal lines are bounds: over static paths, or over any paths, no queue can be empty earlier."
+    "Horizontal lines are the least times in which links can carry the burst: over the static paths of SPR, and over "
+    "any paths. TID's paths are others, and may be faster than SPR's."
 )
 _BURST_FIGURES = {100_000: 17, 80_000: 18, 60_000: 19, 40_000: 20}
 MAIN = (
@@ -100,7 +101,7 @@ def draw_all(tables: Tables, folder: Path) -> list[FigureFile]:
 
 
 def copy_main(figures: Sequence[FigureFile], folder: Path, scale: Scale) -> None:
-    """Copy the pictures of the main figures that were drawn into a folder; their names tell the paper's size."""
+    """Copy the pictures of the main figures that were drawn into a folder, named by scale."""
     prefix = "full-size" if scale is Scale.PAPER else "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
@@ -128,8 +129,7 @@ def _models(tables: Tables, chart: _Chart) -> list[Model]:
     if chart.column.row_type is CostRow:
         return [Model.LINKS]
     same = (Model.BROKER_SENDER,) if chart.column.row_type in (PublisherRow, SubscriberRow) else ()
-    found = {row.model for row in tables.of(chart.column.row_type)}
-    return [each for each in Model if each in found and each not in same]
+    return [each for each in tables.models_of(chart.column.row_type) if each not in same]
 
 
 def _path_selection(tables: Tables, folder: Path) -> Iterator[FigureFile]:
@@ -145,7 +145,7 @@ def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
         number = _BURST_FIGURES.get(rate)
         title = f"{'Figs. 17-20' if number is None else f'Fig. {number}'}: A burst of {rate_text(rate)} per minute"
         name = f"burst-{rate}" if number is None else f"fig{number}-burst"
-        models = [each for each in tables.models if tables.under(each).sequences]
+        models = tables.models_of(SequenceRow)
         hosts = tables.hosts
         rows = [f"{each} host" for each in hosts]
         figure, grid = panels("time since the burst began (s)", "maximum delay (s)", [*models], rows)
@@ -153,7 +153,7 @@ def _bursts(tables: Tables, folder: Path) -> Iterator[FigureFile]:
             for axes, model in zip(line, models, strict=True):
                 here = tables.under(model, host)
                 draw_curves(axes, [row for row in here.sequences if row.rate_per_minute == rate])
-                draw_bounds(axes, [row for row in here.bounds if row.rate_per_minute == rate])
+                draw_bounds(axes, here.bounds_at(rate))
         everywhere = [axes for line in grid for axes in line]
         start_at_zero(everywhere)
         yield save_as(figure, everywhere, folder, name, title, _BURST)
@@ -165,12 +165,12 @@ def _recovery(tables: Tables, folder: Path) -> Iterator[FigureFile]:
         return
     rate = max(rates)
     groups = {}
-    for model in tables.models:
+    for model in tables.models_of(BurstRow):
         for host in tables.hosts:
             here = tables.under(model, host)
             rows = [row for row in here.bursts if row.rate_per_minute == rate]
             if rows:
-                groups[f"{model}\n{host} host"] = rows, [row for row in here.bounds if row.rate_per_minute == rate]
+                groups[f"{model}\n{host} host"] = rows, here.bounds_at(rate)
     figure, ((axes,),) = panels("", "time until stable (s)", [""])
     figure.set_size_inches(7.6, 3.6)
     draw_recoveries(axes, groups)

@@ -28,11 +28,10 @@ _SETTINGS = ((Model.LINKS, System.OCTOPIA), (Model.LINKS, System.TID), (Model.RA
 def measure_loads(workload: Workload, spec: WorkloadSpec, publications: int = PUBLICATIONS) -> Iterator[LoadRow]:
     """Yield the loads of links under ordinary traffic, for OctopiA and for TID with either kind of tree."""
     ordinary = workload.without_burst(publications)
-    gap_s = (60 / spec.per_minute_min + 60 / spec.per_minute_max) / 2
     for model, system in _SETTINGS:
         played = play_for_visits(ordinary, _PLAYED[system], publications, spec.seed, find_profile(model.profile))
         copies: Counter[Link] = Counter((visit.broker, link) for visit in played.visits for link in visit.sent_to)
-        per_copy = spec.publishers / gap_s / played.publications
+        per_copy = spec.publishers / spec.gap_s / played.publications
         yield LoadRow(
             model,
             system,

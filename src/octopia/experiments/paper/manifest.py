@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from octopia.errors import UsageError
 from octopia.experiments.paper.names import Model, Scale, StudyName
+from octopia.records.files import write_whole
+
+MANIFEST_FILE = "manifest.json"
 
 
 class StudyNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One study of an evaluation, as it was last run."""
+    """One study of an evaluation: what earlier calls ran, and what the last one did."""
 
     seeds: tuple[int, ...]
     commit: str
+    """The commit of the code that ran it last."""
     failed: str = ""
     """The error that stopped the study."""
     runs_of: tuple[str, ...] = ()
     """The commits of the code that played its runs; a run that was finished before keeps its own."""
+
+    def with_part(self, seeds: Iterable[int], runs_of: Iterable[str]) -> StudyNote:
+        """Return the note with the seeds of a part that was run, and the commits of its runs."""
+        return msgspec.structs.replace(
+            self, seeds=tuple(sorted({*self.seeds, *seeds})), runs_of=tuple(sorted({*self.runs_of, *runs_of}))
+        )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest as JSON."""
-    path.write_text(json.dumps(msgspec.to_builtins(manifest), indent=2) + "\n")
+    write_whole(path, json.dumps(msgspec.to_builtins(manifest), indent=2).encode() + b"\n")
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -1,6 +1,6 @@
 """The matrix of claims: one row per claim, one column per model, and in bursts one per model and kind of host broker.
 
-Each cell has our result and its verdict. A model whose runs hold for another is not judged twice.
+Each cell has our result and its verdict. Where the runs of one model hold for another, ``holds_from`` names it.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from octopia.experiments.paper.names import Model, StudyName
-from octopia.experiments.paper.rows import BurstRow, CostRow, PublisherRow, SequenceRow, SubscriberRow, Tables
+from octopia.experiments.paper.names import Model
+from octopia.experiments.paper.rows import BurstRow, CostRow, SequenceRow, Tables, is_of_tid, study_of
 from octopia.experiments.paper.verdicts import Claim, Judged, Verdict, judge
 from octopia.pipeline.spec import HostKind
 
 _BURSTS = (BurstRow, SequenceRow)
-_SETUP = (PublisherRow, SubscriberRow)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,8 +61,7 @@ def quiet_matrix(claims: Sequence[Claim], tables: Tables) -> Matrix:
 def burst_matrix(claims: Sequence[Claim], tables: Tables) -> Matrix:
     """Judge the claims about bursts, under each model and with each kind of host broker."""
     chosen = tuple(claim for claim in claims if is_of_burst(claim))
-    models = [model for model in tables.models if tables.under(model).bursts]
-    settings = [Setting(model, host) for model in models for host in tables.hosts]
+    settings = [Setting(model, host) for model in tables.models_of(BurstRow) for host in tables.hosts]
     return Matrix(chosen, {each: judge(chosen, tables.under(each.model, each.host)) for each in settings})
 
 
@@ -74,8 +72,8 @@ def clock_matrix(claims: Sequence[Claim], tables: Tables) -> list[Judged]:
 
 def holds_from(claim: Claim, setting: Setting) -> Model | None:
     """Return the other model whose result is shown for a claim, because nothing differs; None if there is none."""
-    if claim.comparison.row_type not in _SETUP:
+    study = study_of(claim.comparison.row_type)
+    if study is None:
         return None
-    study = StudyName.PUBLISHERS if claim.comparison.row_type is PublisherRow else StudyName.SUBSCRIBERS
-    played = {setting.model.played_as(study, is_tid=is_tid) for is_tid in (False, True)}
+    played = {setting.model.played_as(study, is_tid=is_of_tid(side)) for side in claim.comparison.sides}
     return played.pop() if len(played) == 1 and setting.model not in played else None

@@ -18,9 +18,6 @@ class Contender(enum.StrEnum):
     TID_DYNAMIC_PER_HOP = "tid-dynamic-per-hop"
     """TID-D with one copy per next hop, as in PADRES. It loses deliveries."""
 
-    # Rows are compared with algorithms, and equal strings must have equal hashes.
-    __hash__ = str.__hash__
-
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm that brokers run."""
@@ -47,6 +44,8 @@ class Contender(enum.StrEnum):
 STATIC, DYNAMIC, ADAPTIVE, TID_STATIC, TID_DYNAMIC, TID_DYNAMIC_PER_HOP = Contender
 PAPER_ALGORITHMS = (STATIC, DYNAMIC, TID_STATIC, TID_DYNAMIC)
 """The algorithms that the paper compares."""
+PAPER_OCTOPIA = (STATIC, DYNAMIC)
+PAPER_TID = (TID_STATIC, TID_DYNAMIC)
 
 
 class Scale(enum.StrEnum):
@@ -72,8 +71,6 @@ class System(enum.StrEnum):
     OCTOPIA = "OctopiA"
     ADAPTIVE = "adaptive"
     TID = "TID"
-
-    __hash__ = str.__hash__
 
     @classmethod
     def of(cls, algorithm: Algorithm) -> System:
@@ -120,8 +117,8 @@ class Model(enum.StrEnum):
 
 _DESCRIPTIONS = {
     Model.LINKS: "Every link has a sender of its own, which takes 3 ms per copy. Delays of links vary by 0.1 ms, so "
-    "that floods draw trees of shortest paths.",
+    "floods draw trees of shortest paths.",
     Model.BROKER_SENDER: "All links of a broker share one sender, which takes 0.75 ms per copy. Otherwise as links.",
-    Model.RACE_TREES: "The delays of advertisements are exponentially distributed, so that floods are races and TID's "
+    Model.RACE_TREES: "The delays of advertisements are exponentially distributed, so floods are races and TID's "
     "trees are longer than shortest paths. Otherwise as links.",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.charts import INK, LOOKS, scale_up
 from octopia.experiments.paper.columns import C, Column
-from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, System
+from octopia.experiments.paper.names import Contender, System
 from octopia.experiments.paper.rows import BoundRow, BurstRow, CostRow, SequenceRow, Side, side_of, size_of
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
             if mine:
                 look, shift = LOOKS[side], (number - (len(sides) - 1) / 2) * width
                 each_s = [(row.burst_late_ms if row.stable_ms is None else row.stable_ms) / 1000 for row in mine]
-                label = look.label if place == 0 else None
-                axes.bar(place + shift, fmean(each_s), width * 0.92, color=look.colour, label=label)
+                axes.bar(place + shift, fmean(each_s), width * 0.92, color=look.colour, label=look.label)
                 if len(each_s) > 1:
                     axes.vlines(place + shift, min(each_s), max(each_s), color=INK, linewidth=1.0)
                 if any(row.stable_ms is None for row in mine):
@@ -83,7 +82,7 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
         for bound in BOUNDS if bounds else ():
             level_s = fmean(bound.value(row) for row in bounds) / 1000
             axes.plot([place - 0.45, place + 0.45], [level_s, level_s], color=INK, linewidth=1.2,
-                      linestyle=bound.line, label=bound.name if place == 0 else None)  # fmt: skip
+                      linestyle=bound.line, label=bound.name)  # fmt: skip
     if endless:
         axes.plot([x for x, _ in endless], [y for _, y in endless], "^", color=INK, markersize=6,
                   label="not stable at the end")  # fmt: skip
@@ -102,8 +101,8 @@ class Bound:
 
 
 BOUNDS = (
-    Bound("bound, static paths", lambda row: row.one_path_ms, (0, (4, 2))),
-    Bound("bound, any paths", lambda row: row.any_path_ms, "solid"),
+    Bound("bound for SPR", lambda row: row.one_path_ms, (0, (4, 2))),
+    Bound("bound for any routing", lambda row: row.any_path_ms, "solid"),
 )
 
 
@@ -150,7 +149,7 @@ def _medians(rows: Sequence[SequenceRow]) -> tuple[list[float], list[float]]:
 
 def _in_order(sides: Collection[Side]) -> list[Side]:
     # Adaptive routing is a system and an algorithm, of the same name.
-    order: tuple[Side, ...] = tuple(Contender) if any(side in sides for side in PAPER_ALGORITHMS) else tuple(System)
+    order: tuple[Side, ...] = tuple(System if any(isinstance(side, System) for side in sides) else Contender)
     return [side for side in order if side in sides]
 
 

@@ -22,6 +22,7 @@ from octopia.broker.publishing import View, wanted_at_host, wanted_beyond
 from octopia.broker.state import State
 from octopia.broker.static_routing import Wanted, route_statically
 from octopia.broker.tables import CltEntry
+from octopia.content import Publication
 from octopia.errors import InvariantBroken
 from octopia.experiments.paper.visits import Played, Visit
 from octopia.ids import BrokerId
@@ -76,6 +77,14 @@ def _stop(played: Played, visit: Visit) -> Stop:
     raise InvariantBroken(f"expected an OctopiA or TID broker at {visit.broker}, got a {type(broker).__name__}")
 
 
+def _match(state: State, publication: Publication) -> Match:
+    """Find the links and the ids of local subscriptions that match, as an OctopiA broker does."""
+    match = state.prt.match_many([publication])[0]
+    if match.numbers:
+        state.prt.named(match.numbers)
+    return match
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class OctopiaStop:
     """A visit at an OctopiA broker; ``advertisements`` are those of the publisher, at its host broker only."""
@@ -87,11 +96,7 @@ class OctopiaStop:
 
     def match(self) -> Match:
         """Find the links and the ids of local subscriptions that match."""
-        prt = self.state.prt
-        match = prt.match_many([self.visit.publication])[0]
-        if match.numbers:
-            prt.named(match.numbers)
-        return match
+        return _match(self.state, self.visit.publication)
 
     def select_statically(self) -> Decision:
         """Choose links by SPR."""
@@ -141,11 +146,7 @@ class AdaptiveStop:
 
     def match(self) -> Match:
         """Find the links and the ids of local subscriptions that match."""
-        prt = self.state.prt
-        match = prt.match_many([self.visit.publication])[0]
-        if match.numbers:
-            prt.named(match.numbers)
-        return match
+        return _match(self.state, self.visit.publication)
 
     def select_statically(self) -> AdaptiveDecision:
         """Choose links by adaptive routing: it has no other."""

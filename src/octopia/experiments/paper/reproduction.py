@@ -11,19 +11,21 @@ import datetime
 import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from octopia.errors import JobFailed, UsageError
+from octopia.errors import OctopiaError, UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.costs import Measuring, measure_costs
 from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.figures import copy_main, draw_all
 from octopia.experiments.paper.loads import measure_loads
-from octopia.experiments.paper.manifest import Manifest, StudyNote, read_manifest, write_manifest
+from octopia.experiments.paper.manifest import MANIFEST_FILE, Manifest, StudyNote, read_manifest, write_manifest
+from octopia.experiments.paper.merging import TABLES_FOLDER, merged, read_others
 from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, Model, Scale, StudyName
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import CostRow, LoadRow, Tables
@@ -34,6 +36,7 @@ from octopia.experiments.paper.study_runs import Ran, read_study_runs, run_study
 from octopia.experiments.sockets.cases import study_at
 from octopia.experiments.sockets.figures import draw_cases
 from octopia.experiments.sockets.runs import Compared, compare_over_sockets
+from octopia.records.files import lock_folder
 from octopia.simulator.profiles import find_profile
 from octopia.workloads.provenance import commit, describe_machine
 from octopia.workloads.workload import load_workload
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from octopia.pipeline.jobs import Market, Workspace
 
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
-_MANIFEST = "manifest.json"
 OVER_SOCKETS = "real"
 """The folder of the comparison over real sockets, and its name among the studies that failed."""
 MEASURING = Measuring(rounds=9)
@@ -64,7 +66,7 @@ class Reproduction:
     images: Path | None = None
     """A folder for copies of the main figures."""
     beside: Path | None = None
-    """A folder with tables of another evaluation that the report includes, such as of another machine."""
+    """The folder of another evaluation that the report includes, such as of another machine."""
 
     @property
     def data(self) -> str:
@@ -79,7 +81,7 @@ class Reproduced:
     page: Path
     faulty: tuple[AuditRow, ...]
     """The runs in which the audit found faults."""
-    failed: Mapping[str, JobFailed]
+    failed: Mapping[str, OctopiaError]
     """The studies that failed, with the error."""
 
 
@@ -89,69 +91,106 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     After a study fails, the others still run. The report has its finished part, and the next call continues it.
     With ``only_finished``, nothing runs.
     """
-    started = _now()
-    before = _manifest_before(wanted)
-    manifest = manifest_of(wanted, before)
-    folder = wanted.out / "tables"
-    tables = read_tables(folder)
-    if wanted.beside is not None:
-        tables = read_tables(wanted.beside).updated(tables)
-    measured = before.studies.get(StudyName.DELIVERY) if before is not None else None
-    if not wanted.only_finished and (measured is None or measured.commit != manifest.commit):
-        # Other code may take another time.
-        tables = dataclasses.replace(tables, costs=())
-        write_tables(tables, folder)
-    write_manifest(wanted.out / _MANIFEST, manifest)
-    notes, failed = dict(manifest.studies), dict[str, JobFailed]()
-    for name in wanted.studies:
+    with lock_folder(wanted.out, "the folder of an evaluation") if not wanted.only_finished else nullcontext():
+        before = _manifest_before(wanted)
+        studies = [load_study(name, wanted.extent) for name in wanted.studies]
+        others = Tables() if wanted.beside is None else read_others(wanted.beside, wanted.extent.scale)
+        done = _Progress(wanted, before, _now())
+        for study in studies:
+            done.run(study.name, _parts(workspace, study, wanted, done.tables.costs))
+        if wanted.real:
+            done.add_real(_over_sockets(workspace, wanted))
+        return done.reported(others)
+
+
+class _Progress:
+    """The results of an evaluation so far, and its notes; both are in the folder after each part."""
+
+    def __init__(self, wanted: Reproduction, before: Manifest | None, started: str):
+        self.wanted = wanted
+        self._before = before
+        self._started = started
+        self._commit = commit()
+        self._folder = wanted.out / TABLES_FOLDER
+        self._notes = dict(before.studies) if before is not None else {}
+        self._failed: dict[str, OctopiaError] = {}
+        self.tables = read_tables(self._folder)
+        measured = self._notes.get(StudyName.DELIVERY)
+        is_measured = measured is not None and measured.commit == self._commit
+        if StudyName.DELIVERY in wanted.studies and not wanted.only_finished and not is_measured:
+            # Other code may take another time.
+            self._keep(dataclasses.replace(self.tables, costs=()))
+        self._write_manifest(self.tables)
+
+    def run(self, name: StudyName, parts: Iterator[Ran]) -> None:
+        """Run the parts of a study, and keep the rows of each; note an error."""
+        unknown = StudyNote((), self._commit)
+        note = self._notes.get(name, unknown)
         try:
-            for part in _parts(workspace, name, wanted, tables.costs):
+            for part in parts:
                 # After each part, so that it is not lost if the next one is stopped.
-                tables = tables.updated(part.tables)
-                write_tables(tables, folder)
-                if part.commits:
-                    seeds = part.tables.seeds or notes[name].seeds
-                    notes[name] = msgspec.structs.replace(notes[name], runs_of=part.commits, seeds=seeds)
-        except JobFailed as error:
-            failed[name] = error
-            notes[name] = msgspec.structs.replace(notes[name], failed=str(error))
-    if wanted.real:
+                self._keep(self.tables.updated(part.tables))
+                note = note.with_part(part.tables.seeds, part.commits)
+            if not self.wanted.only_finished:
+                note = msgspec.structs.replace(note, commit=self._commit, failed="")
+        except OctopiaError as error:
+            self._failed[name] = error
+            note = msgspec.structs.replace(note, commit=self._commit, failed=str(error))
+        if note != unknown or not self.wanted.only_finished:
+            self._notes[name] = note
+
+    def add_real(self, parts: Iterator[Compared]) -> None:
+        """Run the comparison over sockets, and keep the rows of each part; note an error."""
         try:
-            for compared in _over_sockets(workspace, wanted):
-                tables = tables.updated((*compared.rows, *compared.audits))
-                write_tables(tables, folder)
-        except JobFailed as error:
-            failed[OVER_SOCKETS] = error
-    figures = draw_all(tables, wanted.out / "figures")
-    draw_cases(tables.sockets, wanted.out)
-    if wanted.images is not None:
-        copy_main(figures, wanted.images, wanted.extent.scale)
-    manifest = msgspec.structs.replace(manifest, studies=notes, started=started, finished=_now())
-    write_manifest(wanted.out / _MANIFEST, manifest)
-    _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
-    return Reproduced(page, tuple(row for row in tables.audits if not row.is_clean), failed)
+            for compared in parts:
+                self._keep(self.tables.updated((*compared.rows, *compared.audits)))
+        except OctopiaError as error:
+            self._failed[OVER_SOCKETS] = error
+
+    def reported(self, others: Tables) -> Reproduced:
+        """Draw the figures and write the report, with the tables of another evaluation if there is one."""
+        wanted, tables = self.wanted, self.tables
+        if wanted.beside is not None:
+            tables = merged(tables, others)
+            write_tables(tables, wanted.out / "merged")
+        figures = draw_all(tables, wanted.out / "figures")
+        draw_cases(tables.sockets, wanted.out)
+        if wanted.images is not None:
+            copy_main(figures, wanted.images, wanted.extent.scale)
+        manifest = self._write_manifest(tables, finished=_now())
+        _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
+        return Reproduced(page, tuple(row for row in tables.audits if not row.is_clean), self._failed)
+
+    def _keep(self, tables: Tables) -> None:
+        self.tables = tables
+        write_tables(tables, self._folder)
+
+    def _write_manifest(self, tables: Tables, finished: str = "") -> Manifest:
+        started = self._started if finished else ""
+        manifest = manifest_of(self.wanted, self._before, self._notes, tables, started=started, finished=finished)
+        write_manifest(self.wanted.out / MANIFEST_FILE, manifest)
+        return manifest
 
 
-def _parts(workspace: Workspace, name: StudyName, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
+def _parts(workspace: Workspace, study: Study, wanted: Reproduction, costs: Sequence[CostRow]) -> Iterator[Ran]:
     """Run one study and everything that belongs to it, and yield the rows of each part."""
-    study = load_study(name, wanted.extent)
     if wanted.only_finished:
         yield read_study_runs(workspace, study, str(wanted.out / "runs"))
         return
     runs = sum(len(point.runs) for point in study.points)
     workspace.stages.title(f"{study.title}: {some(len(study.points), 'workload')}, {some(runs, 'run')}")
     yield run_study(workspace, study, str(wanted.out / "runs"), wanted.market)
-    if name is StudyName.BURST:
+    if study.name is StudyName.BURST:
         yield Ran(Tables(loads=_loads(workspace, study, wanted.out / "runs")))
-    if name is StudyName.DELIVERY:
+    if study.name is StudyName.DELIVERY:
         yield Ran(Tables(costs=_costs(workspace, study, wanted.out / "runs", costs)))
     if wanted.extent.scale is Scale.PAPER:
         # Sensitivity has the scale tiny, and is part of smaller evaluations.
         return
     workspace.stages.title(f"{study.title}, under other assumptions")
     sensitivity = wanted.out / "sensitivity"
-    yield Ran(Tables(sensitivity=tuple(vary(workspace, name, sensitivity, wanted.market))))
-    if name is StudyName.BURST:
+    yield Ran(Tables(sensitivity=tuple(vary(workspace, study.name, sensitivity, wanted.market))))
+    if study.name is StudyName.BURST:
         workspace.stages.title(f"{study.title}, under all combinations of decisive assumptions")
         yield Ran(Tables(decisive=tuple(decide(workspace, sensitivity / "decisive", wanted.market))))
 
@@ -160,7 +199,7 @@ def _over_sockets(workspace: Workspace, wanted: Reproduction) -> Iterator[Compar
     """Compare all algorithms over real sockets, and yield the results of each overlay and workload."""
     study = study_at(wanted.extent.scale, wanted.extent.seeds)
     workspace.stages.title(f"Over real sockets: {some(len(study.setups), 'workload')}, {study.runs} runs")
-    return compare_over_sockets(workspace, study, wanted.out / OVER_SOCKETS, wanted.market)
+    yield from compare_over_sockets(workspace, study, wanted.out / OVER_SOCKETS, wanted.market)
 
 
 def _costs(workspace: Workspace, study: Study, runs: Path, before: Sequence[CostRow]) -> tuple[CostRow, ...]:
@@ -190,8 +229,12 @@ def _loads(workspace: Workspace, study: Study, runs: Path) -> tuple[LoadRow, ...
 
 def _manifest_before(wanted: Reproduction) -> Manifest | None:
     """Return the manifest of earlier results in the folder, if any; they must be of the same scale and data."""
-    before = read_manifest(wanted.out / _MANIFEST)
-    if before is not None and (before.scale, before.data) != (wanted.extent.scale, wanted.data):
+    before = read_manifest(wanted.out / MANIFEST_FILE)
+    if before is None or not before.studies:
+        return None
+    if (before.scale, before.data) != (wanted.extent.scale, wanted.data) and not (
+        wanted.only_finished and before.scale is wanted.extent.scale
+    ):
         raise UsageError(
             f"expected a folder for the scale {wanted.extent.scale} with {wanted.data}, got {wanted.out}, which has "
             f"results of the scale {before.scale} with {before.data}: choose another one with --out"
@@ -199,9 +242,17 @@ def _manifest_before(wanted: Reproduction) -> Manifest | None:
     return before
 
 
-def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
-    """Return the manifest of an evaluation before it runs; studies that do not run now keep their notes."""
-    extent, now = wanted.extent, commit()
+def manifest_of(
+    wanted: Reproduction,
+    before: Manifest | None,
+    notes: Mapping[StudyName, StudyNote],
+    tables: Tables,
+    *,
+    started: str = "",
+    finished: str = "",
+) -> Manifest:
+    """Return the manifest of an evaluation with these notes on studies and these results."""
+    extent = wanted.extent
     options = "" if extent.seeds is None else f" --seeds {extent.seeds}"
     options += "".join(f" --only-seed {seed}" for seed in extent.only_seeds)
     options += "".join(f" --value {value:g}" for value in extent.values)
@@ -210,19 +261,22 @@ def manifest_of(wanted: Reproduction, before: Manifest | None) -> Manifest:
     options += "".join(f" --algorithm {algorithm}" for algorithm in extent.algorithms)
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += "" if not wanted.real else " --real" if wanted.studies else " --only-real"
+    options += "" if wanted.beside is None else f" --beside {wanted.beside}"
+    options += " --only-finished" if wanted.only_finished else ""
     study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""
-    seeds = {name: {point.seed for point in load_study(name, extent).points} for name in wanted.studies}
-    notes = {name: StudyNote(tuple(sorted(each)), now) for name, each in seeds.items()}
+    models = [each for each in Model if each in (*tables.models, *extent.models)] or list(Model)
     return Manifest(
         scale=extent.scale,
-        data=wanted.data,
-        studies=(before.studies if before is not None else {}) | notes,
+        data=before.data if wanted.only_finished and before is not None else wanted.data,
+        studies=dict(notes),
         deliveries_a_point=load_study(StudyName.BURST, Extent(extent.scale)).deliveries_a_point,
-        profiles={model: find_profile(model.profile).assumptions() for model in extent.models or Model},
-        commit=now,
+        profiles={model: find_profile(model.profile).assumptions() for model in models},
+        commit=commit(),
         versions=versions(),
         machine=describe_machine(),
         again=f"octopia paper{study} --scale {extent.scale}{options}",
+        started=started,
+        finished=finished,
     )
 
 

@@ -160,7 +160,7 @@ class BoundRow:
     one_path_ms: float
     """If every publication keeps to its static paths."""
     any_path_ms: float
-    """Whatever the paths."""
+    """For any choice of paths."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -246,7 +246,12 @@ class Tables:
     @property
     def models(self) -> tuple[Model, ...]:
         """The models under which something was run; bounds exist for all of them."""
-        found = {row.model for row in self if not isinstance(row, _WITHOUT_MODEL | BoundRow)}
+        found = {row.model for row in self if isinstance(row, SeededRow)}
+        return tuple(each for each in Model if each in found)
+
+    def models_of(self, row_type: type[SeededRow]) -> tuple[Model, ...]:
+        """Return the models under which a study was run that has rows of this type."""
+        found = {row.model for row in self.of(row_type)}
         return tuple(each for each in Model if each in found)
 
     @property
@@ -264,10 +269,17 @@ class Tables:
         found = {row.host for row in self.bursts}
         return tuple(each for each in HostKind if each in found)
 
+    def bounds_at(self, rate_per_minute: int) -> tuple[BoundRow, ...]:
+        """Return the bounds at a rate of the workloads that were run; ``self`` has the rows under one model."""
+        ran = {(row.rate_per_minute, row.host, row.seed) for row in self.bursts}
+        mine = [row for row in self.bounds if row.rate_per_minute == rate_per_minute]
+        return tuple(row for row in mine if (row.rate_per_minute, row.host, row.seed) in ran)
+
     def updated(self, newer: Iterable[Row]) -> Tables:
         """Return the tables with newer rows in the place of those of the same group.
 
-        Rows of runs are in one order, whatever was run first. All others keep their place, or are added at the end.
+        Rows of runs are in one order, regardless of when they were run. All others keep their place, or are added at
+        the end.
         """
         groups = _by_group(self) | _by_group(newer)
         rows = list(itertools.chain.from_iterable(groups.values()))
@@ -297,6 +309,11 @@ def tables_of(rows: Iterable[Row]) -> Tables:
 def side_of(row: RunRow) -> Side:
     """Return the system or the algorithm that a row is about."""
     return row.system if isinstance(row, PublisherRow | SubscriberRow) else row.algorithm
+
+
+def is_of_tid(side: Side) -> bool:
+    """Return whether a side is TID-based routing."""
+    return side is System.TID if isinstance(side, System) else side.algorithm.is_tid
 
 
 def size_of(row: RunRow | BoundRow) -> int:
@@ -330,10 +347,7 @@ def _holds(row: Row, model: Model) -> bool:
         return True
     if isinstance(row, BoundRow):
         return row.model is model
-    study = _STUDIES[type(row)]
-    side = side_of(row)
-    is_tid = side is System.TID if isinstance(side, System) else side.algorithm.is_tid
-    return row.model is model.played_as(study, is_tid=is_tid)
+    return row.model is model.played_as(_STUDIES[type(row)], is_tid=is_of_tid(side_of(row)))
 
 
 def _is_at(row: Row, host: HostKind | None) -> bool:
@@ -349,6 +363,11 @@ _STUDIES: dict[type[Any], StudyName] = {
 }
 
 
+def study_of(row_type: type[object]) -> StudyName | None:
+    """Return the study in virtual time that has rows of this type; none if they are measured by the clock."""
+    return _STUDIES.get(row_type)
+
+
 def group_of(row: Row) -> object:
     """Return the group of a row: rows of one group are replaced together when they are measured again."""
     match row:
@@ -357,7 +376,7 @@ def group_of(row: Row) -> object:
         case SensitivityRow():
             return row.quantity
         case LoadRow():
-            return row.model, row.system
+            return row.model, row.system, row.seed
         case DecisiveRow():
             return row.sender, row.trees, row.host
         case AuditRow():

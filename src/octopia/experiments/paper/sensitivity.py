@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octopia.experiments.paper import columns
-from octopia.experiments.paper.comparisons import Comparison, change, ratio, seconds_before, shares
+from octopia.experiments.paper.comparisons import HIGHER, MORE, Comparison, ratio, seconds_before, shares
 from octopia.experiments.paper.names import (
     ADAPTIVE,
     DYNAMIC,
     PAPER_ALGORITHMS,
+    PAPER_OCTOPIA,
+    PAPER_TID,
     STATIC,
     TID_DYNAMIC,
     TID_STATIC,
@@ -85,6 +87,8 @@ VARIATIONS = (
               "200 µs and 50 µs", {"match_us": 200.0, "select_us": 50.0}, _TRAFFIC),
     Variation("slow-search", "search per entry, 0.05 µs", "1 µs", {"search_per_entry_us": 1.0}, (StudyName.BURST,)),
     Variation("fast-links", "sending, 3,000 µs", "1,000 µs", {"send_us": 1000.0}, _TRAFFIC),
+    Variation("least-sending", "sending, 3,000 µs", "2,050 µs, the least that the paper's 157 s allow",
+              {"send_us": 2050.0}, (StudyName.BURST,)),
     Variation("slow-links", "sending, 3,000 µs", "4,500 µs", {"send_us": 4500.0}, _TRAFFIC),
     Variation("narrow-links", "bandwidth, 1,000 Mbit/s", "10 Mbit/s", {"bandwidth_mbit_s": 10.0},
               (StudyName.DELIVERY,)),
@@ -93,34 +97,30 @@ VARIATIONS = (
 )  # fmt: skip
 
 OCTOPIA, TID = System.OCTOPIA, System.TID
-_OCTOPIA_BOTH = (STATIC, DYNAMIC)
-_TID_BOTH = (TID_STATIC, TID_DYNAMIC)
-_LESS = change("more", "less")
-_HIGHER = change("higher", "lower")
 
 QUANTITIES: Mapping[StudyName, tuple[Quantity, ...]] = {
     StudyName.PUBLISHERS: (
-        Quantity("advertisement delay, TID", ratio(columns.ADVERTISEMENT_DELAY_MS, (TID,), (OCTOPIA,), _HIGHER)),
+        Quantity("advertisement delay, TID", ratio(columns.ADVERTISEMENT_DELAY_MS, (TID,), (OCTOPIA,), HIGHER)),
     ),
     StudyName.SUBSCRIBERS: (
-        Quantity("subscription delay, OctopiA", ratio(columns.SUBSCRIPTION_DELAY_MS, (OCTOPIA,), (TID,), _LESS)),
+        Quantity("subscription delay, OctopiA", ratio(columns.SUBSCRIPTION_DELAY_MS, (OCTOPIA,), (TID,), MORE)),
     ),
     StudyName.DELIVERY: (
-        Quantity("publication delay, OctopiA", ratio(columns.PUBLICATION_DELAY_MS, (STATIC,), (TID_STATIC,), _LESS)),
+        Quantity("publication delay, OctopiA", ratio(columns.PUBLICATION_DELAY_MS, (STATIC,), (TID_STATIC,), MORE)),
     ),
     StudyName.BURST: (
-        Quantity("burst: delay, IDR beside SPR", ratio(columns.BURST_DELAY_MS, (DYNAMIC,), (STATIC,), _LESS)),
+        Quantity("burst: delay, IDR beside SPR", ratio(columns.BURST_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
         Quantity("burst: IDR stable", seconds_before((DYNAMIC,), (STATIC,))),
         Quantity(
             "burst: within a second, IDR and SPR", ratio(columns.BURST_SHARE_BELOW_1S, (DYNAMIC,), (STATIC,), shares)
         ),
-        Quantity("burst: queues, IDR beside SPR", ratio(columns.BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), _LESS)),
-        Quantity("burst: messages, IDR beside SPR", ratio(columns.BURST_MESSAGES, (DYNAMIC,), (STATIC,), _LESS)),
+        Quantity("burst: queues, IDR beside SPR", ratio(columns.BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), MORE)),
+        Quantity("burst: messages, IDR beside SPR", ratio(columns.BURST_MESSAGES, (DYNAMIC,), (STATIC,), MORE)),
         Quantity(
-            "burst: delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER)
+            "burst: delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER)
         ),
-        Quantity("burst: delay, OctopiA beside TID", ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, _TID_BOTH, _LESS)),
-        Quantity("burst: OctopiA stable, beside TID", seconds_before(_OCTOPIA_BOTH, _TID_BOTH)),
+        Quantity("burst: delay, OctopiA beside TID", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, PAPER_TID, MORE)),
+        Quantity("burst: OctopiA stable, beside TID", seconds_before(PAPER_OCTOPIA, PAPER_TID)),
     ),
 }
 
@@ -177,15 +177,15 @@ RACES = "races"
 DECISIVE_QUANTITIES = (
     Quantity("IDR stable, beside SPR", seconds_before((DYNAMIC,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
     Quantity("adaptive stable, beside SPR", seconds_before((ADAPTIVE,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
-    Quantity("delay of the burst, IDR beside SPR", ratio(columns.BURST_OWN_DELAY_MS, (DYNAMIC,), (STATIC,), _LESS)),
+    Quantity("delay of the burst, IDR beside SPR", ratio(columns.BURST_OWN_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
     Quantity("queues of target links, IDR beside SPR",
-             ratio(columns.BURST_TARGET_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), _LESS)),
-    Quantity("delay, OctopiA beside TID-S", ratio(columns.BURST_DELAY_MS, _OCTOPIA_BOTH, (TID_STATIC,), _LESS)),
+             ratio(columns.BURST_TARGET_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), MORE)),
+    Quantity("delay, OctopiA beside TID-S", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, (TID_STATIC,), MORE)),
     Quantity("delay of the burst, OctopiA beside TID-S",
-             ratio(columns.BURST_OWN_DELAY_MS, _OCTOPIA_BOTH, (TID_STATIC,), _LESS)),
+             ratio(columns.BURST_OWN_DELAY_MS, PAPER_OCTOPIA, (TID_STATIC,), MORE)),
     Quantity("OctopiA stable, beside TID-S",
-             seconds_before(_OCTOPIA_BOTH, (TID_STATIC,), columns.BURST_OWN_STABLE_MS)),
-    Quantity("delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), _HIGHER)),
+             seconds_before(PAPER_OCTOPIA, (TID_STATIC,), columns.BURST_OWN_STABLE_MS)),
+    Quantity("delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER)),
 )  # fmt: skip
 
 

@@ -64,9 +64,7 @@ def _counted(study: str, what: str, runs: Sequence[RunRow], low: int, high: int)
         return StudySize(study, NOT_RUN, paper, full_runs=False, full=False)
     least, most = min(keys)[0], max(keys)[0]
     ran = f"{least:,} {what}" if least == most else f"{least:,} to {most:,} {what}"
-    seeds = {tuple(seed) for _, *seed in keys if seed}
-    if seeds:
-        ran += f", {some(len(seeds), 'seed')}"
+    ran += f", {some(len({seed for _, seed, _ in keys}), 'seed')}"
     return StudySize(study, ran, paper, full_runs=least >= low, full=least == low and most >= high)
 
 

@@ -50,7 +50,7 @@ class Point:
     def name(self) -> str:
         """The value, the seed and, in a burst, the kind of host broker."""
         host = "" if self.host is HostKind.ANY else f"-{self.host}"
-        return f"{self.value:g}-{self.seed}{host}"
+        return f"{round(self.value)}-{self.seed}{host}"
 
     @property
     def host(self) -> HostKind:
@@ -164,15 +164,16 @@ def _points(path: Path, fields: dict[str, Any], runs: _Runs, extent: Extent) -> 
     (varies,) = several
     if any(value <= 0 for value in extent.values):
         raise UsageError(f"--value of {varies}: expected numbers above 0, got {min(extent.values):g}")
-    if not varies.startswith(_BURST_PREFIX) and not all(value.is_integer() for value in extent.values):
+    if not all(value.is_integer() for value in extent.values):
         raise UsageError(f"--value of {varies}: expected whole numbers, got {', '.join(map(str, extent.values))}")
     if extent.hosts and not any(key.startswith(_BURST_PREFIX) for key in fields):
         raise UsageError(f"expected --host for a study with a burst, got {path.stem}")
-    seeds = extent.only_seeds or range(extent.seeds or 1)
+    seeds = dict.fromkeys(extent.only_seeds) or range(extent.seeds or 1)
+    values = dict.fromkeys(extent.values) or fields[varies]
     try:
         return tuple(
             Point(value, seed, _workload(fields | {varies: value}, host, seed), tuple(runs.with_seed(seed)))
-            for value, seed, host in itertools.product(extent.values or fields[varies], seeds, hosts)
+            for value, seed, host in itertools.product(values, seeds, dict.fromkeys(hosts))
         )
     except (msgspec.ValidationError, UsageError) as error:
         if extent.values:

@@ -17,7 +17,7 @@ import msgspec
 from octopia.errors import JobFailed
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.bounds import bound_rows
-from octopia.experiments.paper.names import Contender, Model, StudyName
+from octopia.experiments.paper.names import Contender, StudyName
 from octopia.experiments.paper.results import audit, find_rows
 from octopia.experiments.paper.rows import Tables, tables_of
 from octopia.experiments.paper.studies import PlannedRun, Point, Study
@@ -57,7 +57,7 @@ def read_study_runs(workspace: Workspace, study: Study, folder: str) -> Ran:
     made = [
         point
         for point in study.points
-        if storage.exists(f"{place}/{point.folder}/{WORKLOAD_FILE}")
+        if _is_made(workspace, f"{place}/{point.folder}", spec=point.workload.to_json())
         and (not needed or storage.has_table(f"{place}/{point.folder}/{needed}"))
     ]
     planned = plan(workspace, dataclasses.replace(study, points=tuple(made)), place, "runs")
@@ -71,7 +71,8 @@ def _found(workspace: Workspace, study: Study, place: str, runs: Sequence[Planne
     audits = run_audits(workspace, runs, place) if study.name in _AUDITED else ()
     found = find_rows(workspace, study, runs)
     points = {each.point.name: each.point for each in runs}
-    bounds = [row for point in points.values() for row in bound_rows(point, list(Model))]
+    models = {name: [each.model for each in runs if each.point.name == name] for name in points}
+    bounds = [row for name, point in points.items() for row in bound_rows(point, dict.fromkeys(models[name]))]
     rows = [*(row for each in runs for row in found[each.run.run_id]), *bounds, *audits]
     return Ran(tables_of(rows), tuple(sorted(commits)))
 
@@ -121,13 +122,18 @@ def make_point(workspace: Workspace, point: Point, folder: str, market: Market, 
     """Make the workload of a point, and its truth if that is wanted, unless they exist."""
     from octopia.pipeline.jobs import TRUTH, find_truth, make_workload
 
-    storage = workspace.storage
-    wanted = json.loads(json.dumps({"spec": point.workload.to_json(), "market": dataclasses.asdict(market)}))
-    manifest = storage.read_json(f"{folder}/{WORKLOAD_FILE}") if storage.exists(f"{folder}/{WORKLOAD_FILE}") else {}
-    if {key: manifest.get(key) for key in wanted} != wanted:
+    if not _is_made(workspace, folder, spec=point.workload.to_json(), market=dataclasses.asdict(market)):
         make_workload(workspace, folder, point.workload, market)
-    if with_truth and not storage.has_table(f"{folder}/{TRUTH}"):
+    if with_truth and not workspace.storage.has_table(f"{folder}/{TRUTH}"):
         find_truth(workspace, folder)
+
+
+def _is_made(workspace: Workspace, folder: str, **wanted: object) -> bool:
+    """Return whether a folder has a workload that was made from these parts of its manifest."""
+    path = f"{folder}/{WORKLOAD_FILE}"
+    manifest = workspace.storage.read_json(path) if workspace.storage.exists(path) else {}
+    found = {key: manifest.get(key) for key in wanted}
+    return bool(found == json.loads(json.dumps(wanted)))
 
 
 def plan(workspace: Workspace, study: Study, place: str, sweep: str) -> list[PlannedRun]:

@@ -18,14 +18,17 @@ from octopia.experiments.paper.sizes import sizes_of
 
 FACTOR = 1.5
 POINTS = 0.1
+RUNS_MIN = 10
+"""The fewest runs of which a share can agree: of three runs, one more or less is 33 points."""
 
 RULE = (
     "A ratio is read as an excess, that of the side that is larger in the paper over the other: 266% higher is an "
     "excess of 2.66. Our result agrees if its excess is between two thirds and one and a half of the paper's. It "
-    "agrees with a number of seconds by the same factors, if runs are of full size; with a share of runs or messages, "
-    "if it is within ten percentage points; with a trend, if the trend is there. A result that points the same way "
-    "without agreeing has the same direction. Durations in smaller runs are not comparable. A number from which the "
-    "cost model was inferred is not a result."
+    "agrees with a number of seconds by the same factors, if runs are of full size; with a share of messages, or of at "
+    "least ten runs, if it is within ten percentage points; with two shares, if both are within ten points and the "
+    "larger one is the paper's; with a trend, if the trend is there. A result that points the same way without "
+    "agreeing has the same direction. No difference is a different result. Durations in smaller runs are not "
+    "comparable. A number from which the cost model was inferred is not a result."
 )
 
 
@@ -40,6 +43,8 @@ class Measure(enum.Enum):
     """A time that has no direction, so that smaller runs are not comparable."""
     SHARE = "share"
     """Agrees within ten percentage points. The direction is the side of one half. Zero differs."""
+    SHARES = "shares"
+    """Two shares. Both agree within ten percentage points. The direction is which of them is larger."""
     TREND = "trend"
     """Without a number in the paper. Agrees if the trend is there."""
     EXACT = "exact"
@@ -76,6 +81,8 @@ class Claim:
     """True for all but the first reading of a claim; they are not counted."""
     at_most: float = math.inf
     """A ratio that is farther from 1 than this differs in any direction: the claim is that it is small."""
+    shares: tuple[float, float] = (0.0, 0.0)
+    """The paper's two shares, if it has two."""
     is_assumed: bool = False
     """True if the cost model was inferred from it."""
 
@@ -133,7 +140,11 @@ def verdict_of(claim: Claim, ours: Ours | None, *, full_runs: bool) -> Verdict:
         case Measure.DURATION:
             return _by_factor(ours.value, claim.value) if full_runs else Verdict.NOT_COMPARABLE
         case Measure.SHARE:
-            return _by_points(ours.value, claim.value)
+            found = _by_points(ours.value, claim.value)
+            too_few = found is Verdict.AGREES and 0 < ours.runs < RUNS_MIN
+            return Verdict.SAME_DIRECTION if too_few else found
+        case Measure.SHARES:
+            return _both_by_points(ours, claim)
         case Measure.TREND:
             return Verdict.AGREES if ours.value > 0 else Verdict.DIFFERS
         case Measure.EXACT:
@@ -153,6 +164,13 @@ def _by_factor(ours: float, paper: float) -> Verdict:
     if ours <= 0:
         return Verdict.DIFFERS
     return Verdict.AGREES if paper / FACTOR <= ours <= paper * FACTOR else Verdict.SAME_DIRECTION
+
+
+def _both_by_points(ours: Ours, claim: Claim) -> Verdict:
+    if _more(ours.value, claim.value) <= 0:
+        return Verdict.DIFFERS
+    are_near = all(abs(one - other) <= POINTS for one, other in zip(ours.sides, claim.shares, strict=True))
+    return Verdict.AGREES if are_near else Verdict.SAME_DIRECTION
 
 
 def _by_points(ours: float, paper: float) -> Verdict:
