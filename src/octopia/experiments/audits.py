@@ -21,7 +21,7 @@ class AuditRow:
 
     @property
     def is_clean(self) -> bool:
-        """True if every subscriber received what it was owed exactly once, and nothing else, but for known losses."""
+        """True if every subscriber received what it was owed, once, and nothing else, except for known losses."""
         return not (self.unwanted or self.duplicate or (self.missing and not self.may_miss))
 
     @property

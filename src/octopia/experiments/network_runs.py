@@ -1,8 +1,8 @@
 """Runs of a workload on real brokers, which are started for it on this machine.
 
 ``play_on_brokers`` leaves a folder like that of a simulated run: ``trace.parquet``, and ``run.json`` with assumptions
-and counts. Brokers, clients and other processes share the processors of this machine. Where those were short, delays
-depend on processors and not on links alone, so that every run notes how busy they were.
+and counts. Brokers, clients and other processes share the CPUs of this machine. Where those were short, delays depend
+on CPUs and not on links alone, so every run notes how busy they were.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAMPLE_S = 1.0
 BUSY_PROCESS = 0.9
 """A process that uses more of one core than this may hold up the others."""
 BUSY_TOGETHER = 0.95
-"""All processors are in use if brokers and clients use more of them than this."""
+"""All CPUs are in use if brokers and clients use more of them than this."""
 WAITED = 0.2
 """A process that waited for a processor for more than this share of the time was held up by others."""
 SHORT_FROM = 0.1
@@ -44,7 +44,7 @@ SHORT_FROM = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuUse:
-    """The use of processors while a workload was played, sampled every second, in shares from 0 to 1.
+    """The use of CPUs while a workload was played, sampled every second, in shares from 0 to 1.
 
     Only brokers and clients are counted. Other processes on this machine show in the time that these waited.
     """
@@ -55,20 +55,20 @@ class CpuUse:
     busiest_clients: float
     """The largest share of one core that the process of all clients used in any second."""
     total_mean: float
-    """The mean share of all processors that workers and clients used together."""
+    """The mean share of all CPUs that workers and clients used together."""
     total_max: float
     waited_max: float
     """The largest share of any second in which a process was ready, but waited for a processor."""
     busy_share: float
-    """The share of samples in which processors were busy.
+    """The share of samples in which CPUs were busy.
 
-    They are busy if a process uses over 90% of a core, if all processes use over 95% of all processors, or if a process
+    They are busy if a process uses over 90% of a core, if all processes use over 95% of all CPUs, or if a process
     waits for one over 20% of the time.
     """
 
     @property
     def is_short(self) -> bool:
-        """True if processors may have been the bottleneck: they were busy in over 10% of the samples."""
+        """True if CPUs may have been the bottleneck: they were busy in over 10% of the samples."""
         return self.busy_share > SHORT_FROM
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class CpuUse:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NetworkRun:
-    """The results of a workload on real brokers; the use of processors is known on Linux only."""
+    """The results of a workload on real brokers; the use of CPUs is known on Linux only."""
 
     run_id: str
     algorithm: Algorithm

@@ -323,7 +323,7 @@ class Node:
     def _link_up(self, link: NeighbourLink, outcome: Outcome, now_ms: float) -> None:
         """Record that a link carries messages, and what was lost if the neighbour does not remember this node."""
         assert link.session is not None
-        # One that left in order has passed on everything, or has told what it could not.
+        # One that left in order has passed on everything, or has reported what it could not pass on.
         restarted = outcome.was_replaced and not link.departed
         link.departed = 0
         if outcome.forgotten or restarted:
@@ -359,7 +359,7 @@ class Node:
         self._close(peer, CloseCode.FENCED, reason, incarnation)
 
     def _screened(self, link: ClientLink, messages: list[Message]) -> list[Message]:
-        """Note what a client wants of this node, and return what is for the broker."""
+        """Record the requests of a client to this node, and return its messages for the broker."""
         if link.permissions is not None:
             messages = self._permitted(link, link.permissions, messages)
         is_for_broker = not link.producer
@@ -445,7 +445,7 @@ class Node:
             self._dirty[peer] = None
 
     def pace(self, peer: Peer, is_paced: bool) -> None:
-        """Let publications over a link leave freely, or one by one by ``begin``."""
+        """Set whether publications over a link leave freely, or one by one by ``begin``."""
         link = self._link(peer)
         if link is None or link.is_paced == is_paced:
             return
@@ -611,7 +611,7 @@ class Node:
         return min((each for each in due if each is not None), default=None)
 
     def acknowledge(self) -> None:
-        """Let all acknowledgements be written that wait for more frames."""
+        """Release all acknowledgements that wait for more frames."""
         owing, self._owing = self._owing, {}
         for peer in owing:
             link = self._link(peer)
@@ -729,7 +729,7 @@ class Node:
             self._alarms.set(link)
 
     def _absorb(self, effects: Effects, now_ms: float) -> None:
-        """Note what an input of the broker asks for."""
+        """Collect the effects of an input of the broker."""
         entries = self.broker.drain_for_clients()
         if entries:
             if self._settings.whole:

@@ -132,7 +132,7 @@ def fan_out(
 def _put_screened(
     link: ClientLink, copy: Copy, handles: tuple[int, ...], limit: int, limit_bytes: int, losses: Losses
 ) -> None:
-    """Put a publication without its hidden parts into a mailbox; one of which nothing is left is not delivered."""
+    """Put a publication without its hidden parts into a mailbox; one that is empty then is not delivered."""
     mailbox, permissions = link.mailbox, link.permissions
     assert permissions is not None
     publication = permissions.shown(copy.publication)

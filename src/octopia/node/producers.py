@@ -5,7 +5,7 @@ last number that the broker has received, and continues after it; repeated publi
 broker sees them. A node remembers the last sequence of each producer for as long as it runs, of at most ``MOST``
 producers. Beyond that it forgets a tenth, those that published longest ago. Holders of tokens share the room: the ones
 with most producers lose theirs first, so nobody can make a node forget the producers of others by using many names.
-Without tokens a node cannot tell who is who.
+Without tokens a node cannot distinguish holders.
 """
 
 from __future__ import annotations

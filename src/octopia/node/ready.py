@@ -51,7 +51,7 @@ class Ready:
     ``limits_reached``
         Clients that have reached a limit, to be logged. They are already refused or held back.
     ``losses``
-        Publications that were lost, to be logged. They are already counted and told.
+        Publications that were lost, to be logged. They are already counted and reported to clients.
     """
 
     __slots__ = ("closes", "failures", "for_clients", "limits_reached", "losses", "silent", "writes")

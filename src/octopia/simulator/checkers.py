@@ -3,8 +3,8 @@
 ``Ledger`` records the actions of clients, and the moments when everything had settled. From that it computes which
 subscriptions must have received a publication, and which may have: a request that was still in progress when a
 publication was made allows both answers. While a link is cut or a broker is down, publications stay under way. One that
-is not delivered in the end is an error, unless its subscriber was told of a loss after it was made: a client that was
-told nothing has missed nothing. The ledger evaluates filters directly and shares no code with routing.
+is not delivered in the end is an error, unless its subscriber was told of a loss after it was made: without a notice,
+no delivery may be missing. The ledger evaluates filters directly and shares no code with routing.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class TidState(CommonState):
 
     @property
     def subscriptions_searched(self) -> int:
-        """The number of distinct subscriptions, each of which is matched once, however many copies are bound."""
+        """The number of distinct subscriptions, each of them matched once, regardless of its bound copies."""
         return self.prt.subscriptions
 
     @property

@@ -44,13 +44,13 @@ def test_the_last_lines_say_where_the_report_is_and_what_to_try_next(run: Callab
     assert "audit of static routing: 60 cut off, 0 missing otherwise, 0 unwanted, 0 duplicate" in lines
     assert "audit of adaptive routing: 0 cut off, 0 missing otherwise, 0 unwanted, 0 duplicate" in lines
     assert "next: octopia paper" in lines
-    assert "Processors were short" not in lines
+    assert "CPUs were short" not in lines
     assert (tmp_path / "out" / "report.html").exists()
     assert (tmp_path / "out" / "figures" / "delays.png").exists()
 
 
-def test_it_says_when_processors_were_short(run: Callable[..., Result]):
-    assert "Processors were short" in run(outcome(cpu=BUSY)).stdout
+def test_it_says_when_cpus_were_short(run: Callable[..., Result]):
+    assert "CPUs were short" in run(outcome(cpu=BUSY)).stdout
 
 
 def test_numbers_as_json(run: Callable[..., Result], tmp_path: Path):

@@ -31,12 +31,12 @@ def test_the_page_tells_what_was_done_and_what_came_of_it(tmp_path: Path):
                      "b.1 is killed", "91.6%", "Nothing arrived twice", "figures/one.png", "octopia paper",
                      "160 per second"):  # fmt: skip
             assert part in text, part
-        assert "Processors were short" not in text
+        assert "CPUs were short" not in text
 
 
-def test_the_page_says_when_processors_were_short_and_when_the_audit_found_faults(tmp_path: Path):
+def test_the_page_says_when_cpus_were_short_and_when_the_audit_found_faults(tmp_path: Path):
     for text in written(tmp_path, audit=FAULTY, cpu=BUSY):
-        assert "Processors were short: with static routing, brokers or clients waited for other processes" in text
+        assert "CPUs were short: with static routing, brokers or clients waited for other processes" in text
         assert "The audit found faults" in text
         assert "Nothing arrived twice" not in text
 
@@ -44,8 +44,8 @@ def test_the_page_says_when_processors_were_short_and_when_the_audit_found_fault
 def test_the_cause_of_a_shortage_is_that_of_the_run():
     busy = dataclasses.replace(CALM, busiest_worker=0.97, total_max=0.99, busy_share=0.5)
     assert shortage(outcome(cpu=busy)).startswith(
-        "Processors were short: with static routing, one process used up to 97% of a processor and all processes used "
-        "up to 99% of all processors. So the delays of these runs"
+        "CPUs were short: with static routing, one process used up to 97% of a CPU and all processes used "
+        "up to 99% of all CPUs. So the delays of these runs"
     )
 
 

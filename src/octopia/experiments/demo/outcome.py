@@ -131,7 +131,7 @@ class Outcome:
 
     @property
     def is_short(self) -> bool:
-        """True if processors may have been the bottleneck in a run."""
+        """True if CPUs may have been the bottleneck in a run."""
         return any(side.run.cpu is not None and side.run.cpu.is_short for side in self.sides)
 
     def to_json(self) -> dict[str, Any]:

@@ -133,8 +133,8 @@ def _messages(outcome: Outcome, out: Path) -> Picture:
         "messages",
         "Messages between brokers",
         "In both parts. Dynamic routing uses other links, and hardly more of them: a copy over a fast link carries "
-        "what is for a congested one, too. Adaptive routing takes longer ways. Its brokers also tell each other which "
-        "links are slow or down (status), and which directions want a publication (civ set).",
+        "what is for a congested one, too. Adaptive routing takes longer ways. Its brokers also report to each other "
+        "which links are slow or down (status), and which directions want a publication (civ set).",
     )
     sides = outcome.sides
     kinds = [kind for kind in sides[0].run.messages if any(side.run.messages.get(kind) for side in sides)]

@@ -59,14 +59,14 @@ def in_units(delay_ms: float) -> str:
 
 
 def shortage(outcome: Outcome) -> str:
-    """Return in which runs processors were short and why, in words."""
+    """Return in which runs CPUs were short and why, in words."""
     runs = "; ".join(
         f"with {side.run.algorithm} routing, {_cause(side.run.cpu)}"
         for side in outcome.sides
         if side.run.cpu is not None and side.run.cpu.is_short
     )
     return (
-        f"Processors were short: {runs}. So the delays of these runs show the load of processors, and not of links "
+        f"CPUs were short: {runs}. So the delays of these runs show the load of CPUs, and not of links "
         "alone. Run it again when the machine is less busy."
     )
 
@@ -78,9 +78,9 @@ def _cause(cpu: CpuUse) -> str:
         causes.append(f"brokers or clients waited for other processes, in one second {cpu.waited_max:.0%} of the time")
     busiest = max(cpu.busiest_worker, cpu.busiest_clients)
     if busiest >= BUSY_PROCESS:
-        causes.append(f"one process used up to {busiest:.0%} of a processor")
+        causes.append(f"one process used up to {busiest:.0%} of a CPU")
     if cpu.total_max >= BUSY_TOGETHER:
-        causes.append(f"all processes used up to {cpu.total_max:.0%} of all processors")
+        causes.append(f"all processes used up to {cpu.total_max:.0%} of all CPUs")
     return " and ".join(causes)
 
 
@@ -138,7 +138,7 @@ def _blocks(outcome: Outcome, pictures: Pictures, out: Path) -> Iterator[Block]:
     )
     yield Heading("Cost")
     yield Grid(("Step", "Seconds"), [cells(name, f"{seconds:.1f}") for name, seconds in outcome.steps], by_clock=True)
-    yield from _processors(outcome)
+    yield from _cpu_use(outcome)
     yield Heading("Next steps")
     yield Commands(next_steps(out))
 
@@ -207,7 +207,7 @@ def _setting(outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "market", f"{plan.symbols} symbols, {plan.days} days, made up with seed {spec.seed}"
 
 
-def _processors(outcome: Outcome) -> Iterator[Block]:
+def _cpu_use(outcome: Outcome) -> Iterator[Block]:
     rows = []
     for side in outcome.sides:
         cpu = side.run.cpu
@@ -219,8 +219,8 @@ def _processors(outcome: Outcome) -> Iterator[Block]:
     if rows:
         header = ("Routing", "Busiest brokers", "Busiest clients", "All, mean", "All, most", "Longest wait", "Short")
         yield Paragraph(
-            "The share of one processor that the busiest processes used, the share of all processors that all of them "
-            "used together, and the longest share of a second that one of them waited for a processor. Samples are one "
+            "The share of one CPU that the busiest processes used, the share of all CPUs that all of them "
+            "used together, and the longest share of a second that one of them waited for a CPU. Samples are one "
             "second long."
         )
         yield Grid(header, rows, by_clock=True)

@@ -173,7 +173,7 @@ class Roots:
 
 
 def distance(rooted: Rooted, one: BrokerId, other: BrokerId) -> int:
-    """Return the links between two brokers, the first of which is in the region at the root."""
+    """Return the links between two brokers, the first one in the region at the root."""
     return rooted.distance[other.region] + (one.cluster != other.cluster)
 
 

@@ -56,7 +56,8 @@ class MeteredWorld(World):
     def _make_links(self, sessions: LinkSettings | None, faults: FrameFaults) -> Links:
         plain = super()._make_links(sessions, faults)
         assert isinstance(plain, FaultyLinks)
-        return MeteredLinks(self.driver, plain._wires, LinkSettings(), faults)
+        assert sessions is not None
+        return MeteredLinks(self.driver, plain._wires, sessions, faults)
 
     @property
     def bytes(self) -> int:

@@ -15,8 +15,9 @@ _METHOD = (
     "All brokers ran on this machine, over TCP. They shared one process less than there are CPUs; with a dead broker, "
     "each had its own. Each run was also predicted by the simulator, with several seeds: the same workload on the same "
     "overlay, with links of 0.02 to 0.8 ms and no other costs. A slow link carries a third of the burst's rate. Delays "
-    "are those of all deliveries, messages those between brokers that carry publications. Where CPUs were short even "
-    "after the run was repeated, they may have been the bottleneck instead of the links."
+    "are those of all deliveries, messages those between brokers that carry publications. The links of the simulator "
+    "were chosen after first runs over sockets, so small delays and the ranges of TID are no independent predictions. "
+    "Where CPUs were short even after the run was repeated, they may have been the bottleneck instead of the links."
 )
 _REASONS = (
     "A slow link of the simulator is occupied before a publication arrives, and one of the network afterwards. So a "
@@ -27,14 +28,14 @@ _REASONS = (
     "slow link or a dead broker in one run and avoid it in the next. The predictions show the range.",
     "The kernel closes the connections of a killed process, so its neighbours notice within milliseconds in both "
     "worlds. If a machine falls silent instead, they need the time of suspicion, 2 s by default, in both.",
-    "Adaptive routing takes a process that waits for a CPU for a slow link, and goes around it. So on a busy machine "
-    "it sends more messages than predicted, and more status messages.",
+    "Adaptive routing mistakes a process that waits for a CPU for a slow link, and goes around it. So on a busy "
+    "machine it sends more messages than predicted, and more status messages.",
 )
 _SHORT = {CpuSupply.ENOUGH: "enough", CpuSupply.SHORT: "SHORT", CpuSupply.UNKNOWN: "unknown"}
 
 
 def socket_blocks(rows: Sequence[SocketRow]) -> Iterator[Block]:
-    """Yield the section: method, one table and figure per case, orders, and the use of processors."""
+    """Yield the section: method, one table and figure per case, orders, and the use of CPUs."""
     yield Heading("Over real sockets")
     if not rows:
         yield Paragraph("Not run. Use octopia paper --real to compare all algorithms over sockets.")
@@ -82,8 +83,8 @@ def _case(case: Case, rows: Sequence[SocketRow], found: Sequence[Order]) -> Iter
     noticed = [row.noticed_ms for row in rows if row.noticed_ms is not None]
     if noticed:
         yield Paragraph(
-            f"All neighbours had noticed the dead broker after {min(noticed):.0f} to {max(noticed):.0f} ms, as far as "
-            "questions every 10 ms can tell.",
+            f"All neighbours had noticed the dead broker after {min(noticed):.0f} to {max(noticed):.0f} ms. They were "
+            "polled every 10 ms.",
             by_clock=True,
         )
     yield Paragraph(f"The order of the algorithms by {case.judged_by}. {RULE}")

@@ -1,7 +1,7 @@
 """The runs of the comparison over sockets: predicted in virtual time, played on real brokers, and audited.
 
-Predictions come first, because they would take processors away from brokers. A finished run is not repeated, unless
-processors were short. Each setup has a folder with its workload, ``predicted`` and ``real``.
+Predictions come first, because they would take CPU time from brokers. A finished run is not repeated, unless CPUs
+were short. Each setup has a folder with its workload, ``predicted`` and ``real``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from octopia.pipeline.jobs import Market, Workspace
 
 ATTEMPTS = 2
-"""The number of times that a run is played if processors are short."""
+"""The number of times that a run is played if CPUs are short."""
 REAL, PREDICTED = "real", "predicted"
 LINKS = Profile(
     "sockets",
@@ -140,7 +140,7 @@ def _predict(workspace: Workspace, planned: Sequence[PlannedRun], place: Path) -
 
 
 def _play(workspace: Workspace, run: RunSpec, folder: Path) -> None:
-    """Play a run on real brokers, unless it is finished; play it again if processors were short."""
+    """Play a run on real brokers, unless it is finished; play it again if CPUs were short."""
     from octopia.pipeline.sweep import pending
 
     place = folder / TRACES / run.run_id
@@ -162,7 +162,7 @@ def _numbered(report: Callable[[str], None], attempt: int) -> Callable[[str], No
 
 
 def is_short(folder: Path) -> bool:
-    """Return whether processors were short in a finished run."""
+    """Return whether CPUs were short in a finished run."""
     use = _cpu_use(str(folder))
     return use is not None and use.is_short
 
