@@ -298,6 +298,20 @@ class TestCrashAndRestart:
         assert result.complaints() == []
         assert result.to_json()["tables"] == run(publish(9)).to_json()["tables"]
 
+    def test_a_restarted_broker_does_not_wait_for_a_copy_that_was_lost(self) -> None:
+        slow = '[[link]]\nfrom = "a.0"\nto = "b.0"\nrate = 0.1\n'
+        events = [
+            publish(7, more="at_ms = 0"),
+            'crash = "a.0"\nat_ms = 2000',
+            'restart = "a.0"\nat_ms = 3000',
+            publish(8, more="at_ms = 4000"),
+        ]
+        result = run(*events, clients=f"{slow}{CLIENTS}")
+        # The first copy would have occupied the link until 10 s after it was published.
+        [delivery] = [each for each in result.recorder.deliveries if each.client == "S"]
+        assert (delivery.publication, result.complaints()) == (1, [])
+        assert 10_000 < delivery.delay_ms < 10_100
+
 
 class TestCutAndHeal:
     def test_publications_for_a_cut_link_arrive_after_heal(self) -> None:
