@@ -97,3 +97,16 @@ def test_a_profile_file_may_limit_credit(tmp_path):
     path = write_profile(dataclasses.replace(LIMITED, name="mine"), tmp_path)
     assert find_profile(str(path)).credit_kib == 1.0
     assert LIMITED.assumptions()["credit_kib"] == 1.0
+
+
+def test_the_smallest_credit_still_carries_one_publication_at_a_time():
+    run, _ = play(dataclasses.replace(SLOW_BROKERS, credit_kib=0.0001))
+    assert len(run.recorder.deliveries) == 400
+
+
+@pytest.mark.parametrize("window_bytes", [512, 65_536])
+def test_the_window_of_a_scenario_takes_precedence(window_bytes: int):
+    run = run_text(f"{BUSY}[simulator]\nwindow_bytes = {window_bytes}\n", profile=LIMITED)
+    assert isinstance(run.world.links, FaultyLinks)
+    sessions = run.world.links._settings
+    assert sessions.window_bytes == window_bytes
