@@ -90,6 +90,8 @@ VARIATIONS = (
     Variation("least-sending", "sending, 3,000 µs", "2,050 µs, the least that the paper's 157 s allow",
               {"send_us": 2050.0}, (StudyName.BURST,)),
     Variation("slow-links", "sending, 3,000 µs", "4,500 µs", {"send_us": 4500.0}, _TRAFFIC),
+    Variation("credit", "credit of a receiver, unlimited", "64 KiB per link and class, as on the network",
+              {"credit_kib": 64.0}, (StudyName.BURST,)),
     Variation("narrow-links", "bandwidth, 1,000 Mbit/s", "10 Mbit/s", {"bandwidth_mbit_s": 10.0},
               (StudyName.DELIVERY,)),
     Variation("slow-brokers", "the bottleneck: sending, 3,000 µs", "brokers: a message takes 2,000 µs, sending nothing",
