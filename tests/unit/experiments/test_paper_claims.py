@@ -439,7 +439,7 @@ def test_a_study_says_whether_it_was_run_at_full_size():
     fewer = tuple(dataclasses.replace(row, publications=500) for row in DELIVERY)
     assert sizes_of(Tables(delivery=fewer))[DeliveryRow].note == "not at full size"
     assert sizes[BurstRow].ran == "100K per minute, 150,000 publications, 1 seed"
-    assert sizes[BurstRow].note == "runs at full size, but not all of them"
+    assert sizes[BurstRow].note == "at full size, but not all were run"
     assert not sizes[SequenceRow].full
     assert sizes_of(Tables())[CostRow].ran == "not run"
     rates = (40_000, 60_000, 80_000, 100_000)

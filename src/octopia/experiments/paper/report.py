@@ -215,7 +215,7 @@ def _matrix(matrix: Matrix, sizes: Mapping[type[object], StudySize]) -> Iterator
         return
     notes = sorted({sizes[claim.comparison.row_type].note for claim in matrix.claims} - {"", NOT_RUN})
     if notes:
-        yield Paragraph(f"{'The runs are' if len(notes) == 1 else 'Runs are'} {' or '.join(notes)}.")
+        yield Paragraph(f"Runs are {'; others are '.join(reversed(notes))}.")
     header = ("Figure", "Claim", "The paper", *(setting.text for setting in matrix.columns))
     yield Grid(header, [_matrix_row(matrix, claim) for claim in matrix.claims])
     yield Paragraph("What decides each of them:")

@@ -36,7 +36,7 @@ class StudySize:
             return ""
         if self.ran == NOT_RUN:
             return NOT_RUN
-        return "runs at full size, but not all of them" if self.full_runs else "not at full size"
+        return "at full size, but not all were run" if self.full_runs else "not at full size"
 
 
 def sizes_of(tables: Tables) -> dict[type[object], StudySize]:
