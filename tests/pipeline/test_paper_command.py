@@ -211,7 +211,7 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
         assert found == [("0", 2.0), ("1", 3.0), ("2", 4.0)]
     # What another folder has does not become the own result.
     assert [row["seed"] for row in rows_of(Path("two/tables/bursts.csv"))] == ["0"]
-    assert json.loads(Path("three/manifest.json").read_text())["studies"] == {}
+    assert not Path("three/manifest.json").exists()
     # Seeds that were run one after the other are all noted.
     run_command(*asked, "--only-seed", "3", "--only-seed", "3", "--out", "two")
     assert json.loads(Path("two/manifest.json").read_text())["studies"]["burst"]["seeds"] == [0, 3]
@@ -245,6 +245,18 @@ def test_a_failure_is_part_of_the_json(run_command, small_studies, tmp_path, mon
     done = CliRunner().invoke(app, ["paper", "burst", "--json"])
     assert isinstance(done.exception, JobFailed)
     assert json.loads(done.stdout)["failed"] == {"burst": "no truth"}
+
+
+def test_a_folder_that_was_begun_has_a_scale(run_command, small_studies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduction, "run_study", stop)
+    assert CliRunner().invoke(app, ["paper", "burst", "--scale", "tiny", "--out", "evaluation"]).exit_code == 130
+    with pytest.raises(UsageError, match="which has results of the scale tiny"):
+        run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
 
 
 def test_two_evaluations_do_not_share_a_folder(run_command, small_studies, tmp_path, monkeypatch):

@@ -120,24 +120,25 @@ class _Progress:
         if StudyName.DELIVERY in wanted.studies and not wanted.only_finished and not is_measured:
             # Other code may take another time.
             self._keep(dataclasses.replace(self.tables, costs=()))
-        self._write_manifest(self.tables)
+        if not wanted.only_finished:
+            # A folder that was begun has a scale and data, even if nothing in it is finished.
+            for name in wanted.studies:
+                note = self._notes.get(name, StudyNote((), self._commit))
+                self._notes[name] = msgspec.structs.replace(note, commit=self._commit, failed="")
+        self._note(self.tables)
 
     def run(self, name: StudyName, parts: Iterator[Ran]) -> None:
         """Run the parts of a study, and keep the rows of each; note an error."""
-        unknown = StudyNote((), self._commit)
-        note = self._notes.get(name, unknown)
+        note = self._notes.get(name, StudyNote((), self._commit))
         try:
             for part in parts:
                 # After each part, so that it is not lost if the next one is stopped.
                 self._keep(self.tables.updated(part.tables))
                 note = note.with_part(part.tables.seeds, part.commits)
-            if not self.wanted.only_finished:
-                note = msgspec.structs.replace(note, commit=self._commit, failed="")
         except OctopiaError as error:
             self._failed[name] = error
-            note = msgspec.structs.replace(note, commit=self._commit, failed=str(error))
-        if note != unknown or not self.wanted.only_finished:
-            self._notes[name] = note
+            note = msgspec.structs.replace(note, failed=str(error))
+        self._notes[name] = note
 
     def add_real(self, parts: Iterator[Compared]) -> None:
         """Run the comparison over sockets, and keep the rows of each part; note an error."""
@@ -157,7 +158,7 @@ class _Progress:
         draw_cases(tables.sockets, wanted.out)
         if wanted.images is not None:
             copy_main(figures, wanted.images, wanted.extent.scale)
-        manifest = self._write_manifest(tables, finished=_now())
+        manifest = self._note(tables, finished=_now())
         _, page = write_report(wanted.out, tables, CLAIMS, figures, manifest)
         return Reproduced(page, tuple(row for row in tables.audits if not row.is_clean), self._failed)
 
@@ -165,10 +166,12 @@ class _Progress:
         self.tables = tables
         write_tables(tables, self._folder)
 
-    def _write_manifest(self, tables: Tables, finished: str = "") -> Manifest:
+    def _note(self, tables: Tables, finished: str = "") -> Manifest:
+        """Return the manifest of the results so far; write it, unless nothing is run."""
         started = self._started if finished else ""
         manifest = manifest_of(self.wanted, self._before, self._notes, tables, started=started, finished=finished)
-        write_manifest(self.wanted.out / MANIFEST_FILE, manifest)
+        if not self.wanted.only_finished:
+            write_manifest(self.wanted.out / MANIFEST_FILE, manifest)
         return manifest
 
 
@@ -230,11 +233,9 @@ def _loads(workspace: Workspace, study: Study, runs: Path) -> tuple[LoadRow, ...
 def _manifest_before(wanted: Reproduction) -> Manifest | None:
     """Return the manifest of earlier results in the folder, if any; they must be of the same scale and data."""
     before = read_manifest(wanted.out / MANIFEST_FILE)
-    if before is None or not before.studies:
+    if before is None:
         return None
-    if (before.scale, before.data) != (wanted.extent.scale, wanted.data) and not (
-        wanted.only_finished and before.scale is wanted.extent.scale
-    ):
+    if before.scale is not wanted.extent.scale or (before.data != wanted.data and not wanted.only_finished):
         raise UsageError(
             f"expected a folder for the scale {wanted.extent.scale} with {wanted.data}, got {wanted.out}, which has "
             f"results of the scale {before.scale} with {before.data}: choose another one with --out"
