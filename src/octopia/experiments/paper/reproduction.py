@@ -268,7 +268,7 @@ def manifest_of(
     models = [each for each in Model if each in (*tables.models, *extent.models)] or list(Model)
     return Manifest(
         scale=extent.scale,
-        data=before.data if wanted.only_finished and before is not None else wanted.data,
+        data=_data(wanted, before),
         studies=dict(notes),
         deliveries_a_point=load_study(StudyName.BURST, Extent(extent.scale)).deliveries_a_point,
         profiles={model: find_profile(model.profile).assumptions() for model in models},
@@ -279,6 +279,13 @@ def manifest_of(
         started=started,
         finished=finished,
     )
+
+
+def _data(wanted: Reproduction, before: Manifest | None) -> str:
+    """Return the source of the data; a call that runs nothing does not name it."""
+    if not wanted.only_finished:
+        return wanted.data
+    return before.data if before is not None else "as in the other folder"
 
 
 def versions() -> dict[str, str]:
