@@ -206,6 +206,7 @@ def test_parts_that_were_run_on_several_machines_are_reported_together(
     ]  # fmt: skip
     run_command(*asked, "--only-seed", "0", "--out", "two", "--beside", "one")
     run_command("paper", "burst", "--scale", "tiny", "--only-finished", "--out", "three", "--beside", "two/merged")
+    assert "a made-up market; runs of commits abc" in Path("three/report.md").read_text()
     for each in ("two", "three"):
         found = [(row["seed"], float(row["publication_delay_ms"])) for row in rows_of(Path(each, "merged/bursts.csv"))]
         assert found == [("0", 2.0), ("1", 3.0), ("2", 4.0)]

@@ -48,7 +48,7 @@ class TestKeys:
         assert scenario.routing == PAPER_ROUTING == RoutingSettings(Algorithm.DYNAMIC)
         assert (scenario.clients, scenario.links, scenario.events) == ((), (), ())
         assert scenario.routing.confirmations
-        assert scenario.simulator == SimulatorSettings("unit", 0, LinkModel.AUTO, 0.0, 0.0, 0.0, 0, 65_536)
+        assert scenario.simulator == SimulatorSettings("unit", 0, LinkModel.AUTO, 0.0, 0.0, 0.0, 0, None)
 
     def test_name_routing_and_simulator(self):
         scenario = scenario_from(

@@ -147,10 +147,10 @@ def test_adaptive_routing_is_in_every_figure(tmp_path: Path):
 def test_recovery_marks_runs_that_are_never_stable(tmp_path: Path):
     all_stable = tuple(dataclasses.replace(row, stable_ms=row.stable_ms or 1.0) for row in BURSTS)
     [recovery] = draw_all(Tables(bursts=all_stable, bounds=BOUNDS), tmp_path)
-    assert "not stable at the end" not in texts(recovery.svg)
+    assert "a run was never stable" not in texts(recovery.svg)
     endless = (dataclasses.replace(all_stable[0], stable_ms=None), *all_stable[1:])
     [recovery] = draw_all(Tables(bursts=endless, bounds=BOUNDS), tmp_path)
-    assert "not stable at the end" in texts(recovery.svg)
+    assert "a run was never stable" in texts(recovery.svg)
 
 
 def test_a_logarithmic_axis_says_so(tmp_path: Path):

@@ -206,3 +206,10 @@ def test_losses_of_a_variant_that_is_known_to_lose_are_no_fault():
     assert (lossy.is_clean, lossy.missing_share) == (True, 0.01)
     assert not dataclasses.replace(lossy, duplicate=1).is_clean
     assert not dataclasses.replace(lossy, may_miss=False).is_clean
+
+
+def test_ordinary_deliveries_have_a_delay_of_their_own():
+    row = make.burst(STATIC, deliveries=10, burst_deliveries=4)
+    mixed = dataclasses.replace(row, publication_delay_ms=11.0, burst_delay_ms=20.0)
+    assert mixed.ordinary_delay_ms == 5.0
+    assert dataclasses.replace(mixed, deliveries=4).ordinary_delay_ms is None

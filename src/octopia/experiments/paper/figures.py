@@ -74,7 +74,7 @@ _BURST = (
 )
 _RECOVERY = (
     "The time from the start of the burst until delays are normal again; a thin line is the spread over seeds. "
-    "A run that ends before that counts until the last late delivery of its burst, and its bar has an arrowhead. "
+    "A run that ends before that is not part of the mean, and its bar has an arrowhead. "
     "Horizontal lines are the least times in which links can carry the burst: over the static paths of SPR, and over "
     "any paths. TID's paths are others, and may be faster than SPR's."
 )

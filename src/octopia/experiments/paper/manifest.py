@@ -46,6 +46,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     machine: str
     again: str
     """The command that runs it again."""
+    others: str = ""
+    """The data and the commits of another evaluation whose results are included."""
     started: str = ""
     finished: str = ""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from octopia.errors import UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.paper.csv_tables import has_tables, read_tables
-from octopia.experiments.paper.manifest import MANIFEST_FILE, read_manifest
+from octopia.experiments.paper.manifest import MANIFEST_FILE, Manifest, read_manifest
 from octopia.experiments.paper.names import Scale
 from octopia.experiments.paper.rows import BoundRow, CostRow, Row, SeededRow, Tables, group_of, tables_of
 from octopia.experiments.sockets.rows import SocketRow
@@ -26,15 +26,32 @@ _TIMED = ("seconds",)
 _PLACES = 6
 
 
-def read_others(folder: Path, scale: Scale) -> Tables:
-    """Read the tables of another evaluation of the same scale, given its folder or the one of its tables."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Others:
+    """The results of another evaluation: its tables, and its manifest, which says where they come from."""
+
+    tables: Tables
+    manifest: Manifest
+
+    @property
+    def text(self) -> str:
+        """The data and the commits of the runs, for the report."""
+        commits = sorted({each for note in self.manifest.studies.values() for each in note.runs_of})
+        return f"{self.manifest.data}; runs of commits {', '.join(each[:7] for each in commits) or 'unknown'}"
+
+
+def read_others(folder: Path, scale: Scale) -> Others:
+    """Read another evaluation of the same scale, given its folder or the one of its tables."""
+    if not folder.is_dir():
+        raise UsageError(f"expected the folder of another evaluation, got {folder}, which does not exist")
     tables = next((each for each in (folder / TABLES_FOLDER, folder) if has_tables(each)), None)
-    if tables is None:
-        raise UsageError(f"expected the folder of an evaluation or of its tables, got {folder}, which has no table")
-    manifest = read_manifest(folder / MANIFEST_FILE)
-    if manifest is not None and manifest.scale is not scale:
+    manifest = read_manifest(folder / MANIFEST_FILE) or read_manifest(folder.parent / MANIFEST_FILE)
+    if tables is None or manifest is None:
+        missing = "table" if tables is None else MANIFEST_FILE
+        raise UsageError(f"expected the folder of an evaluation or of its tables, got {folder}, which has no {missing}")
+    if manifest.scale is not scale:
         raise UsageError(f"expected an evaluation of the scale {scale} in {folder}, got one of {manifest.scale}")
-    return tables_of(row for row in read_tables(tables) if not isinstance(row, _BY_CLOCK))
+    return Others(tables_of(row for row in read_tables(tables) if not isinstance(row, _BY_CLOCK)), manifest)
 
 
 def merged(own: Tables, others: Tables) -> Tables:

@@ -62,9 +62,12 @@ def draw_bars(axes: Axes, rows: Sequence[CostRow]) -> None:
 def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], Sequence[BoundRow]]]) -> None:
     """Draw the time until a run is stable, one bar per algorithm in each group, with the bounds of the group.
 
-    A bar is the mean over seeds, with a line from the least to the most; a run that never is stable counts until its
-    last late delivery, and its bar has an arrowhead.
+    A bar is the mean over seeds, with a line from the least to the most. Runs that are never stable are not part of
+    the mean; the line of their bar goes to the top, with an arrowhead.
     """
+    stable_s = [row.stable_ms / 1000 for rows, _ in groups.values() for row in rows if row.stable_ms is not None]
+    bounds_s = [bound.value(row) / 1000 for _, rows in groups.values() for row in rows for bound in BOUNDS]
+    top_s = 1.08 * max([*stable_s, *bounds_s], default=1.0)
     endless: list[tuple[float, float]] = []
     sides = _in_order({row.algorithm for rows, _ in groups.values() for row in rows})
     width = 0.8 / max(1, len(sides))
@@ -73,19 +76,21 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
             mine = [row for row in rows if row.algorithm == side]
             if mine:
                 look, shift = LOOKS[side], (number - (len(sides) - 1) / 2) * width
-                each_s = [(row.burst_late_ms if row.stable_ms is None else row.stable_ms) / 1000 for row in mine]
-                axes.bar(place + shift, fmean(each_s), width * 0.92, color=look.colour, label=look.label)
+                each_s = [row.stable_ms / 1000 for row in mine if row.stable_ms is not None]
+                height_s = fmean(each_s) if each_s else top_s
+                axes.bar(place + shift, height_s, width * 0.92, color=look.colour, label=look.label)
+                if len(each_s) < len(mine):
+                    endless.append((place + shift, top_s))
+                    each_s.append(top_s)
                 if len(each_s) > 1:
                     axes.vlines(place + shift, min(each_s), max(each_s), color=INK, linewidth=1.0)
-                if any(row.stable_ms is None for row in mine):
-                    endless.append((place + shift, max(each_s)))
         for bound in BOUNDS if bounds else ():
             level_s = fmean(bound.value(row) for row in bounds) / 1000
             axes.plot([place - 0.45, place + 0.45], [level_s, level_s], color=INK, linewidth=1.2,
                       linestyle=bound.line, label=bound.name)  # fmt: skip
     if endless:
         axes.plot([x for x, _ in endless], [y for _, y in endless], "^", color=INK, markersize=6,
-                  label="not stable at the end")  # fmt: skip
+                  label="a run was never stable")  # fmt: skip
     axes.set_xticks(range(len(groups)), list(groups))
     axes.grid(False, axis="x")
     axes.set_ylim(bottom=0)

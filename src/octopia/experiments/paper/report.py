@@ -281,7 +281,7 @@ def _recovery(tables: Tables) -> Iterator[Block]:
         for line in _recovery_rows(tables.under(model, host), rate, f"{model}, {host} host")
     ]
     header = ("Rate per minute", "Model", "Algorithm", "Stable after", "Burst over after", "Mean delay, all",
-              "Mean delay, burst", "Within 1 s: publications, deliveries, burst")  # fmt: skip
+              "Mean delay, burst", "Mean delay, ordinary", "Within 1 s: publications, deliveries, burst")  # fmt: skip
     yield Grid(header, rows)
 
 
@@ -317,13 +317,14 @@ def _recovery_rows(tables: Tables, rate: int, setting: str) -> Iterator[list[Cel
                 _range_s([row.burst_late_ms for row in rows]),
                 _range_s([row.publication_delay_ms for row in rows]),
                 _range_s([row.burst_delay_ms for row in rows]),
+                _range_s([row.ordinary_delay_ms for row in rows]),
                 f"{fmean(row.publications_below_1s for row in rows):.1%}, "
                 f"{fmean(row.share_below_1s for row in rows):.1%}, "
                 f"{fmean(row.burst_share_below_1s for row in rows):.1%}",
             )
     bounds = tables.bounds_at(rate)
     for bound in BOUNDS if bounds else ():
-        yield cells(rate, setting, bound.name, _range_s([bound.value(row) for row in bounds]), "", "", "", "")
+        yield cells(rate, setting, bound.name, _range_s([bound.value(row) for row in bounds]), "", "", "", "", "")
 
 
 def _range_s(values_ms: Sequence[float | None]) -> str:

@@ -25,7 +25,7 @@ from octopia.experiments.paper.csv_tables import read_tables, write_tables
 from octopia.experiments.paper.figures import copy_main, draw_all
 from octopia.experiments.paper.loads import measure_loads
 from octopia.experiments.paper.manifest import MANIFEST_FILE, Manifest, StudyNote, read_manifest, write_manifest
-from octopia.experiments.paper.merging import TABLES_FOLDER, merged, read_others
+from octopia.experiments.paper.merging import TABLES_FOLDER, Others, merged, read_others
 from octopia.experiments.paper.names import PAPER_ALGORITHMS, Contender, Model, Scale, StudyName
 from octopia.experiments.paper.report import write_report
 from octopia.experiments.paper.rows import CostRow, LoadRow, Tables
@@ -94,21 +94,22 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     with lock_folder(wanted.out, "the folder of an evaluation") if not wanted.only_finished else nullcontext():
         before = _manifest_before(wanted)
         studies = [load_study(name, wanted.extent) for name in wanted.studies]
-        others = Tables() if wanted.beside is None else read_others(wanted.beside, wanted.extent.scale)
-        done = _Progress(wanted, before, _now())
+        others = None if wanted.beside is None else read_others(wanted.beside, wanted.extent.scale)
+        done = _Progress(wanted, before, others, _now())
         for study in studies:
             done.run(study.name, _parts(workspace, study, wanted, done.tables.costs))
         if wanted.real:
             done.add_real(_over_sockets(workspace, wanted))
-        return done.reported(others)
+        return done.reported()
 
 
 class _Progress:
     """The results of an evaluation so far, and its notes; both are in the folder after each part."""
 
-    def __init__(self, wanted: Reproduction, before: Manifest | None, started: str):
+    def __init__(self, wanted: Reproduction, before: Manifest | None, others: Others | None, started: str):
         self.wanted = wanted
         self._before = before
+        self._others = others
         self._started = started
         self._commit = commit()
         self._folder = wanted.out / TABLES_FOLDER
@@ -148,11 +149,11 @@ class _Progress:
         except OctopiaError as error:
             self._failed[OVER_SOCKETS] = error
 
-    def reported(self, others: Tables) -> Reproduced:
+    def reported(self) -> Reproduced:
         """Draw the figures and write the report, with the tables of another evaluation if there is one."""
         wanted, tables = self.wanted, self.tables
-        if wanted.beside is not None:
-            tables = merged(tables, others)
+        if self._others is not None:
+            tables = merged(tables, self._others.tables)
             write_tables(tables, wanted.out / "merged")
         figures = draw_all(tables, wanted.out / "figures")
         draw_cases(tables.sockets, wanted.out)
@@ -170,6 +171,8 @@ class _Progress:
         """Return the manifest of the results so far; write it, unless nothing is run."""
         started = self._started if finished else ""
         manifest = manifest_of(self.wanted, self._before, self._notes, tables, started=started, finished=finished)
+        if self._others is not None:
+            manifest = msgspec.structs.replace(manifest, others=self._others.text)
         if not self.wanted.only_finished:
             write_manifest(self.wanted.out / MANIFEST_FILE, manifest)
         return manifest
@@ -285,7 +288,7 @@ def _data(wanted: Reproduction, before: Manifest | None) -> str:
     """Return the source of the data; a call that runs nothing does not name it."""
     if not wanted.only_finished:
         return wanted.data
-    return before.data if before is not None else "as in the other folder"
+    return before.data if before is not None else "see others"
 
 
 def versions() -> dict[str, str]:

@@ -133,6 +133,13 @@ class BurstRow:
     seconds: float
     """The duration of the run by the clock of the machine."""
 
+    @property
+    def ordinary_delay_ms(self) -> float | None:
+        """The mean delay of the deliveries that do not belong to the burst; none if there are none."""
+        ordinary = self.deliveries - self.burst_deliveries
+        total_ms = self.deliveries * self.publication_delay_ms - self.burst_deliveries * self.burst_delay_ms
+        return total_ms / ordinary if ordinary else None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SequenceRow:
