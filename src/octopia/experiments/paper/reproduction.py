@@ -266,7 +266,6 @@ def manifest_of(
     options += "" if wanted.market.path is None else f" --bars {wanted.market.path}"
     options += "" if not wanted.real else " --real" if wanted.studies else " --only-real"
     options += "" if wanted.beside is None else f" --beside {wanted.beside}"
-    options += " --only-finished" if wanted.only_finished else ""
     study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""
     models = [each for each in Model if each in (*tables.models, *extent.models)] or list(Model)
     return Manifest(
