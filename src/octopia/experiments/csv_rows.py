@@ -14,7 +14,8 @@ import msgspec
 from octopia.errors import InvalidData
 from octopia.records.files import write_whole
 
-_PLACES = 6
+PLACES = 6
+"""The places to which floats are rounded."""
 _R = TypeVar("_R")
 
 
@@ -57,4 +58,4 @@ def _columns(row_type: type[Any]) -> list[str]:
 def _text_of(value: object) -> str:
     if value is None:
         return ""
-    return repr(round(value, _PLACES)) if isinstance(value, float) else str(value)
+    return repr(round(value, PLACES)) if isinstance(value, float) else str(value)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from octopia.errors import UsageError
 from octopia.experiments.audits import AuditRow
+from octopia.experiments.csv_rows import PLACES
 from octopia.experiments.paper.csv_tables import has_tables, read_tables
 from octopia.experiments.paper.manifest import MANIFEST_FILE, Manifest, read_manifest
 from octopia.experiments.paper.names import Scale
@@ -23,7 +24,6 @@ _BY_CLOCK = CostRow | SocketRow
 _REPEATABLE = SeededRow | BoundRow | AuditRow
 _TIMED = ("seconds",)
 """The fields of repeatable rows that are measured by the clock."""
-_PLACES = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,4 +81,4 @@ def _values(row: Row) -> Iterable[object]:
     for field in dataclasses.fields(row):
         value = getattr(row, field.name)
         if field.name not in _TIMED:
-            yield round(value, _PLACES) if isinstance(value, float) else value
+            yield round(value, PLACES) if isinstance(value, float) else value
