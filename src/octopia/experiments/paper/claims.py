@@ -217,7 +217,8 @@ _BURSTS = (
     ),
     Claim("Figs. 17-20", "At first, the maximum delay of IDR and SPR is the same.",
           "157 s", 157.0, _DURATION, same_maximum_s(DYNAMIC, STATIC), _INFERRED, is_assumed=True),
-    Claim("Figs. 17-20", "With IDR, queues must get shorter (CE below 1) for a while before delays are normal again.",
+    Claim("Figs. 17-20", "With IDR, queues must get shorter (the ratio in Eq. 3 below 1) for a while before delays are "
+          "normal again.",
           "60 s", 60.0, _DURATION, shrinking_s(DYNAMIC),
           "The size of the burst and the spare capacity of the links. Ours is the time in which the longest queue was "
           "getting shorter before the run was stable."),
