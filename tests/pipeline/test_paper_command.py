@@ -14,11 +14,11 @@ from octopia.errors import InvalidData, JobFailed, UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.page import without_clock
 from octopia.experiments.paper import reproduction
-from octopia.experiments.paper.names import Contender, Model, Scale, StudyName
+from octopia.experiments.paper.names import Contender, Model, StudyName
 from octopia.experiments.paper.rows import TABLES, BurstRow, Tables
 from octopia.experiments.paper.studies import read_study
 from octopia.experiments.paper.study_runs import Ran
-from octopia.experiments.sockets.cases import CASES, CaseName, study_at
+from octopia.experiments.sockets.cases import CASES, CaseName, tiny_study
 from octopia.pipeline.spec import HostKind
 from octopia.records.files import lock_folder
 from octopia.settings import Algorithm
@@ -39,8 +39,8 @@ def small_studies(monkeypatch, tmp_path):
 def one_run_over_sockets(monkeypatch):
     """One case under one algorithm stands for the comparison over sockets."""
     (burst,) = (case for case in CASES if case.name is CaseName.BURST)
-    tiny = dataclasses.replace(study_at(Scale.TINY), cases=(burst,), algorithms=(Algorithm.ADAPTIVE,), predictions=1)
-    monkeypatch.setattr(reproduction, "study_at", lambda *_: tiny)
+    tiny = dataclasses.replace(tiny_study(), cases=(burst,), algorithms=(Algorithm.ADAPTIVE,), predictions=1)
+    monkeypatch.setattr(reproduction, "socket_study", lambda *_: tiny)
 
 
 def rows_of(path):
@@ -290,12 +290,13 @@ def test_two_evaluations_do_not_share_a_folder(run_command, small_studies, tmp_p
         (["burst", "--value", "inf"], "--value of burst_per_minute: expected whole numbers, got inf"),
     ],
 )
-def test_what_cannot_be_evaluated_says_why(run_command, arguments, problem, tmp_path, monkeypatch):
+def test_what_cannot_be_evaluated_says_why_before_spark_starts(arguments, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("octopia.cli.paper.open_workspace", lambda *_, **__: pytest.fail("Spark was started"))
     (tmp_path / "a-file").write_text("")
-    with pytest.raises(UsageError) as raised:
-        run_command("paper", *arguments)
-    assert problem in str(raised.value)
+    result = CliRunner().invoke(app, ["paper", *arguments])
+    assert isinstance(result.exception, UsageError)
+    assert problem in str(result.exception)
 
 
 def test_what_fails_over_sockets_is_reported(run_command, tmp_path, monkeypatch):

@@ -7,10 +7,9 @@ import pytest
 from octopia.errors import UsageError
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.missing import Missing
-from octopia.experiments.paper.names import Scale
 from octopia.experiments.slow_links import overlay_text
 from octopia.experiments.sockets import runs
-from octopia.experiments.sockets.cases import CASES, CaseName, study_at
+from octopia.experiments.sockets.cases import CASES, CaseName, tiny_study
 from octopia.experiments.sockets.runs import compare_over_sockets, judged_audit
 from octopia.pipeline.jobs import Market
 from octopia.settings import Algorithm
@@ -18,7 +17,7 @@ from octopia.settings import Algorithm
 STATIC, ADAPTIVE, TID = Algorithm.STATIC, Algorithm.ADAPTIVE, Algorithm.TID_STATIC
 WANTED = (CaseName.SLOW_ALINKS, CaseName.DEAD_BROKER)
 TINY = dataclasses.replace(
-    study_at(Scale.TINY),
+    tiny_study(),
     cases=tuple(case for case in CASES if case.name in WANTED),
     algorithms=(STATIC, ADAPTIVE, TID),
     predictions=1,

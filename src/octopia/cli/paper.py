@@ -103,24 +103,25 @@ def paper(
     if only_finished and beside is None and not (out / "manifest.json").exists():
         raise UsageError(f"expected the folder of an evaluation, got {out}, which has none: choose it with --out")
     prepare_report(out)
+    from octopia.experiments.paper.reproduction import Reproduction, read_given, reproduce
+    from octopia.experiments.paper.studies import Extent
+    from octopia.pipeline.jobs import Market
+
+    market = Market(None if bars is None else str(Path(bars).absolute()))
+    names = [] if only_real else list(StudyName) if study is None else [study]
+    extent = Extent(
+        scale,
+        seeds,
+        values=tuple(value or ()),
+        models=tuple(model or ()),
+        hosts=tuple(host or ()),
+        algorithms=tuple(algorithm or ()),
+        only_seeds=tuple(only_seed or ()),
+    )
+    wanted = Reproduction(names, extent, out, market, only_finished, real or only_real, images, beside)
+    read_given(wanted)  # An option that does not fit is refused before Spark starts, which takes seconds.
     # The report is written to this machine, not to the storage root.
     with open_workspace(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
-        from octopia.experiments.paper.reproduction import Reproduction, reproduce
-        from octopia.experiments.paper.studies import Extent
-        from octopia.pipeline.jobs import Market
-
-        market = Market(None if bars is None else str(Path(bars).absolute()))
-        names = [] if only_real else list(StudyName) if study is None else [study]
-        extent = Extent(
-            scale,
-            seeds,
-            values=tuple(value or ()),
-            models=tuple(model or ()),
-            hosts=tuple(host or ()),
-            algorithms=tuple(algorithm or ()),
-            only_seeds=tuple(only_seed or ()),
-        )
-        wanted = Reproduction(names, extent, out, market, only_finished, real or only_real, images, beside)
         done = reproduce(work, wanted)
     page = done.page
     if as_json:

@@ -2,21 +2,20 @@
 
 import pytest
 
-from octopia.experiments.paper.names import Scale
-from octopia.experiments.sockets.cases import CASES, CaseName, case_of, study_at
+from octopia.experiments.sockets.cases import CASES, CaseName, case_of, full_study, laptop_study, tiny_study
 
 
 @pytest.mark.parametrize(
-    ("scale", "sizes", "runs"), [(Scale.TINY, [12], 20), (Scale.LAPTOP, [12, 56], 40), (Scale.PAPER, [12, 56], 120)]
+    ("study", "sizes", "runs"),
+    [(tiny_study(), [12], 20), (laptop_study(), [12, 56], 40), (full_study(), [12, 56], 120)],
 )
-def test_every_case_is_run_under_every_algorithm(scale, sizes, runs):
-    study = study_at(scale)
+def test_every_case_is_run_under_every_algorithm(study, sizes, runs):
     assert sorted({setup.brokers for setup in study.setups}) == sizes
     assert study.runs == runs
 
 
 def test_slow_links_carry_a_third_of_the_burst():
-    for setup in study_at(Scale.PAPER).setups:
+    for setup in full_study().setups:
         assert setup.link_rate == pytest.approx(setup.burst_per_s / 3)
         burst = setup.workload.burst
         assert burst is not None
@@ -26,7 +25,7 @@ def test_slow_links_carry_a_third_of_the_burst():
 
 
 def test_seeds_can_be_fewer():
-    assert [setup.seed for setup in study_at(Scale.PAPER, 1).setups] == [4, 6]
+    assert [setup.seed for setup in full_study(1).setups] == [4, 6]
 
 
 def test_cases_are_found_by_name():

@@ -13,7 +13,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
@@ -33,7 +33,7 @@ from octopia.experiments.paper.sensitivity import decide, vary
 from octopia.experiments.paper.sizes import some
 from octopia.experiments.paper.studies import Extent, Study, load_study
 from octopia.experiments.paper.study_runs import Ran, read_study_runs, run_study
-from octopia.experiments.sockets.cases import study_at
+from octopia.experiments.sockets.cases import SocketStudy, full_study, laptop_study, tiny_study
 from octopia.experiments.sockets.figures import draw_cases
 from octopia.experiments.sockets.runs import Compared, compare_over_sockets
 from octopia.records.files import lock_folder
@@ -85,6 +85,26 @@ class Reproduced:
     """The studies that failed, with the error."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """What an evaluation starts from: its studies, and earlier results."""
+
+    studies: Sequence[Study]
+    before: Manifest | None
+    """The manifest of earlier results in the folder."""
+    others: Others | None
+    """The results of another evaluation."""
+
+
+def read_given(wanted: Reproduction) -> Given:
+    """Read what an evaluation starts from; raise if an option does not fit it, before anything is started."""
+    return Given(
+        [load_study(name, wanted.extent) for name in wanted.studies],
+        _manifest_before(wanted),
+        None if wanted.beside is None else read_others(wanted.beside, wanted.extent.scale),
+    )
+
+
 def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     """Run the unfinished part of the studies, and write the report.
 
@@ -92,11 +112,9 @@ def reproduce(workspace: Workspace, wanted: Reproduction) -> Reproduced:
     With ``only_finished``, nothing runs.
     """
     with lock_folder(wanted.out, "the folder of an evaluation") if not wanted.only_finished else nullcontext():
-        before = _manifest_before(wanted)
-        studies = [load_study(name, wanted.extent) for name in wanted.studies]
-        others = None if wanted.beside is None else read_others(wanted.beside, wanted.extent.scale)
-        done = _Progress(wanted, before, others, _now())
-        for study in studies:
+        given = read_given(wanted)
+        done = _Progress(wanted, given.before, given.others, _now())
+        for study in given.studies:
             done.run(study.name, _parts(workspace, study, wanted, done.tables.costs))
         if wanted.real:
             done.add_real(_over_sockets(workspace, wanted))
@@ -201,9 +219,22 @@ def _parts(workspace: Workspace, study: Study, wanted: Reproduction, costs: Sequ
         yield Ran(Tables(decisive=tuple(decide(workspace, sensitivity / "decisive", wanted.market))))
 
 
+def socket_study(extent: Extent) -> SocketStudy:
+    """Return the comparison over sockets at a scale."""
+    match extent.scale:
+        case Scale.TINY:
+            return tiny_study(extent.seeds)
+        case Scale.LAPTOP:
+            return laptop_study(extent.seeds)
+        case Scale.PAPER:
+            return full_study(extent.seeds)
+        case _:
+            assert_never(extent.scale)
+
+
 def _over_sockets(workspace: Workspace, wanted: Reproduction) -> Iterator[Compared]:
     """Compare all algorithms over real sockets, and yield the results of each overlay and workload."""
-    study = study_at(wanted.extent.scale, wanted.extent.seeds)
+    study = socket_study(wanted.extent)
     workspace.stages.title(f"Over real sockets: {some(len(study.setups), 'workload')}, {study.runs} runs")
     yield from compare_over_sockets(workspace, study, wanted.out / OVER_SOCKETS, wanted.market)
 

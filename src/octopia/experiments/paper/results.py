@@ -1,20 +1,15 @@
 """The results of a study's runs: rows that Spark finds in their traces, kept beside the runs.
 
-At full size a trace has tens of millions of rows. So Spark summarises a few runs at a time, the rows of each run are
-kept in its folder, and those of an audit in the folder of the workload. A study that was stopped continues where it
-was.
+At full size a trace has tens of millions of rows. So Spark summarises a few runs at a time, and the rows of each run
+are kept in its folder. A study that was stopped continues where it was.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
-
-from octopia.experiments.audits import AuditRow, audit_rows
+from octopia.experiments.kept import digest_of, keep, recall
 from octopia.experiments.paper.bounds import burst_ends
 from octopia.experiments.paper.measurements import burst_rows, delivery_row, publisher_row, subscriber_row, target_links
 from octopia.experiments.paper.names import StudyName
@@ -30,22 +25,15 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 100_000_000
 """The most rows of traces that are summarised together, since Spark sorts them; a larger run is summarised alone."""
-KEPT = "rows.json"
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """Rows with a digest of the runs and settings that they were found with."""
-
-    digest: str
-    rows: Tables
 
 
 def find_rows(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) -> dict[str, Tables]:
     """Return the rows of finished runs by run id."""
     found: dict[str, Tables] = {}
-    digests = {each.run.run_id: _digest(workspace, [each], study.name, str(study.deliveries_a_point)) for each in runs}
+    settings = study.name, str(study.deliveries_a_point)
+    digests = {each.run.run_id: digest_of(workspace, [each.folder], *settings) for each in runs}
     for each in runs:
-        kept = _recall(workspace, each.folder, digests[each.run.run_id])
+        kept = recall(workspace, each.folder, digests[each.run.run_id], Tables)
         if kept is not None:
             found[each.run.run_id] = kept
     for batch in _batches(workspace, [each for each in runs if each.run.run_id not in found]):
@@ -53,21 +41,8 @@ def find_rows(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) ->
             summarised = _summarise(workspace, study, batch)
         for each, rows in zip(batch, summarised, strict=True):
             found[each.run.run_id] = tables_of(rows)
-            _keep(workspace, each.folder, digests[each.run.run_id], found[each.run.run_id])
+            keep(workspace, each.folder, digests[each.run.run_id], found[each.run.run_id])
     return found
-
-
-def audit(workspace: Workspace, workload: str, runs: Sequence[PlannedRun]) -> tuple[AuditRow, ...]:
-    """Audit all runs of a workload; a list of the faults is written to the folder of the workload."""
-    from octopia.pipeline.jobs import audit_runs
-
-    digest = _digest(workspace, runs)
-    kept = _recall(workspace, workload, digest)
-    if kept is None:
-        found = audit_runs(workspace, [each.folder for each in runs], workload, f"{workload}/faults")
-        kept = Tables(audits=audit_rows(found, [each.run.run_id for each in runs if each.contender.may_miss]))
-        _keep(workspace, workload, digest, kept)
-    return kept.audits
 
 
 def _summarise(workspace: Workspace, study: Study, runs: Sequence[PlannedRun]) -> list[list[Row]]:
@@ -114,25 +89,3 @@ def _batches(workspace: Workspace, runs: Iterable[PlannedRun]) -> Iterator[list[
         rows += more
     if batch:
         yield batch
-
-
-def _digest(workspace: Workspace, runs: Iterable[PlannedRun], *settings: str) -> str:
-    """Return a digest of finished runs; it changes if one is run again, because a run notes its duration."""
-    noted = [workspace.storage.read_json(f"{each.folder}/{RUN_FILE}") for each in runs]
-    return hashlib.sha256(json.dumps([noted, settings], sort_keys=True).encode()).hexdigest()
-
-
-def _recall(workspace: Workspace, folder: str, digest: str) -> Tables | None:
-    """Return the rows kept in a folder; none if they are of other runs, or of code with other columns."""
-    path = f"{folder}/{KEPT}"
-    if not workspace.storage.exists(path):
-        return None
-    try:
-        kept = msgspec.convert(workspace.storage.read_json(path), Kept)
-    except msgspec.ValidationError:
-        return None
-    return kept.rows if kept.digest == digest else None
-
-
-def _keep(workspace: Workspace, folder: str, digest: str, rows: Tables) -> None:
-    workspace.storage.write_json(f"{folder}/{KEPT}", msgspec.to_builtins(Kept(digest, rows)))

@@ -7,7 +7,6 @@ run is not run again, so that a study that was stopped continues where it was.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -16,15 +15,15 @@ import msgspec
 
 from octopia.errors import JobFailed
 from octopia.experiments.audits import AuditRow
+from octopia.experiments.kept import audit_workload, is_made, prepare_workload
 from octopia.experiments.paper.bounds import bound_rows
 from octopia.experiments.paper.names import Contender, StudyName
-from octopia.experiments.paper.results import audit, find_rows
+from octopia.experiments.paper.results import find_rows
 from octopia.experiments.paper.rows import Tables, tables_of
 from octopia.experiments.paper.studies import PlannedRun, Point, Study
 from octopia.trace import RUN_FILE
 from octopia.workloads.provenance import UNKNOWN
 from octopia.workloads.runs import TRACES
-from octopia.workloads.workload import WORKLOAD_FILE
 
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Market, Workspace
@@ -57,7 +56,7 @@ def read_study_runs(workspace: Workspace, study: Study, folder: str) -> Ran:
     made = [
         point
         for point in study.points
-        if _is_made(workspace, f"{place}/{point.folder}", spec=point.workload.to_json())
+        if is_made(workspace, f"{place}/{point.folder}", spec=point.workload.to_json())
         and (not needed or storage.has_table(f"{place}/{point.folder}/{needed}"))
     ]
     planned = plan(workspace, dataclasses.replace(study, points=tuple(made)), place, "runs")
@@ -102,7 +101,7 @@ def _under(point: Point, profiles: Iterable[str]) -> Point:
 def _run(workspace: Workspace, study: Study, place: str, market: Market, *, with_truth: bool) -> list[PlannedRun]:
     """Make missing workloads and play unfinished runs; return all runs."""
     for point in study.points:
-        make_point(workspace, point, f"{place}/{point.folder}", market, with_truth=with_truth)
+        prepare_workload(workspace, f"{place}/{point.folder}", point.workload, market, with_truth=with_truth)
     planned = plan(workspace, study, place, "runs")
     sweep_runs(workspace, study, planned, f"{place}/runs")
     return planned
@@ -116,24 +115,6 @@ def sweep_runs(workspace: Workspace, study: Study, planned: Iterable[PlannedRun]
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} runs of {study.title} failed; the first, {failed[0].run_id}: {failed[0].error}")
-
-
-def make_point(workspace: Workspace, point: Point, folder: str, market: Market, *, with_truth: bool) -> None:
-    """Make the workload of a point, and its truth if that is wanted, unless they exist."""
-    from octopia.pipeline.jobs import TRUTH, find_truth, make_workload
-
-    if not _is_made(workspace, folder, spec=point.workload.to_json(), market=dataclasses.asdict(market)):
-        make_workload(workspace, folder, point.workload, market)
-    if with_truth and not workspace.storage.has_table(f"{folder}/{TRUTH}"):
-        find_truth(workspace, folder)
-
-
-def _is_made(workspace: Workspace, folder: str, **wanted: object) -> bool:
-    """Return whether a folder has a workload that was made from these parts of its manifest."""
-    path = f"{folder}/{WORKLOAD_FILE}"
-    manifest = workspace.storage.read_json(path) if workspace.storage.exists(path) else {}
-    found = {key: manifest.get(key) for key in wanted}
-    return bool(found == json.loads(json.dumps(wanted)))
 
 
 def plan(workspace: Workspace, study: Study, place: str, sweep: str) -> list[PlannedRun]:
@@ -157,6 +138,8 @@ def run_audits(workspace: Workspace, runs: Iterable[PlannedRun], place: str) -> 
         by_workload.setdefault(f"{place}/{each.point.folder}", []).append(each)
     rows: list[AuditRow] = []
     for workload, planned in by_workload.items():
-        found = {row.run: row for row in audit(workspace, workload, planned)}
+        may_miss = [each.run.run_id for each in planned if each.contender.may_miss]
+        audits = audit_workload(workspace, workload, {each.run.run_id: each.folder for each in planned}, may_miss)
+        found = {row.run: row for row in audits}
         rows += [found[each.run.run_id] for each in planned]
     return rows

@@ -11,7 +11,6 @@ import dataclasses
 import enum
 from typing import assert_never
 
-from octopia.experiments.paper.names import Scale
 from octopia.experiments.slow_links import host_of_burst, inner_broker, slow_alinks, slow_links
 from octopia.ids import BrokerId
 from octopia.overlay.scot import Link
@@ -171,17 +170,19 @@ _EDGE = {12: 8, 56: 8}
 """Seeds with which it is an edge broker."""
 
 
-def study_at(scale: Scale, seeds: int | None = None) -> SocketStudy:
-    """Return the study at a scale, with at most this number of seeds per overlay."""
-    match scale:
-        case Scale.TINY:
-            return SocketStudy(_setups((_with_burst(_SMALL, 80),), seeds or 1), predictions=2)
-        case Scale.LAPTOP:
-            return SocketStudy(_setups((_SMALL, _LARGE), seeds or 1))
-        case Scale.PAPER:
-            return SocketStudy(_setups((_with_burst(_SMALL, 2400), _with_burst(_LARGE, 1200)), seeds or 3))
-        case _:
-            assert_never(scale)
+def tiny_study(seeds: int | None = None) -> SocketStudy:
+    """Return the smallest study, for tests, with this number of seeds per overlay."""
+    return SocketStudy(_setups((_with_burst(_SMALL, 80),), seeds or 1), predictions=2)
+
+
+def laptop_study(seeds: int | None = None) -> SocketStudy:
+    """Return the study of both overlays that takes minutes, with at most this number of seeds per overlay."""
+    return SocketStudy(_setups((_SMALL, _LARGE), seeds or 1))
+
+
+def full_study(seeds: int | None = None) -> SocketStudy:
+    """Return the study with large bursts, with at most this number of seeds per overlay."""
+    return SocketStudy(_setups((_with_burst(_SMALL, 2400), _with_burst(_LARGE, 1200)), seeds or 3))
 
 
 def _setups(workloads: tuple[WorkloadSpec, ...], seeds: int) -> tuple[Setup, ...]:

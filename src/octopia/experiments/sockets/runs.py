@@ -17,11 +17,9 @@ import msgspec
 from octopia.errors import JobFailed
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.delays import Delays, read_delays
+from octopia.experiments.kept import audit_workload, prepare_workload
 from octopia.experiments.missing import Missing, read_missing
 from octopia.experiments.network_runs import CpuUse, play_on_brokers
-from octopia.experiments.paper.results import audit
-from octopia.experiments.paper.studies import PlannedRun, Point
-from octopia.experiments.paper.study_runs import make_point
 from octopia.experiments.slow_links import overlay_text
 from octopia.experiments.sockets.cases import Case, Circumstances, Setup, SocketStudy, circumstances_of
 from octopia.experiments.sockets.rows import CpuSupply, SocketRow
@@ -54,14 +52,22 @@ Their delay is almost all jitter, so that the copies of a flood race each other 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PlacedRun:
+    """A run with the folder for its trace."""
+
+    run: RunSpec
+    folder: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
     """One run of the comparison, with its predictions."""
 
     setup: Setup
     case: Case
     circumstances: Circumstances
-    run: PlannedRun
-    predictions: tuple[PlannedRun, ...]
+    run: PlacedRun
+    predictions: tuple[PlacedRun, ...]
 
     @property
     def algorithm(self) -> Algorithm:
@@ -69,7 +75,7 @@ class Entry:
         return self.run.run.algorithm
 
     @property
-    def all_runs(self) -> tuple[PlannedRun, ...]:
+    def all_runs(self) -> tuple[PlacedRun, ...]:
         """The run and its predictions."""
         return (self.run, *self.predictions)
 
@@ -86,20 +92,20 @@ def compare_over_sockets(workspace: Workspace, study: SocketStudy, out: Path, ma
     """Run the unfinished part of a study, and yield the results of each setup."""
     for setup in study.setups:
         place = out.absolute() / f"{setup.brokers}-brokers-{setup.seed}"
-        point = Point(setup.brokers, setup.seed, setup.workload, ())
-        make_point(workspace, point, f"{place}/{point.folder}", market, with_truth=True)
-        entries = list(_plan(study, setup, point, place))
+        workload = f"{place}/workload-{setup.brokers}-{setup.seed}"
+        prepare_workload(workspace, workload, setup.workload, market, with_truth=True)
+        entries = list(_plan(study, setup, workload, place))
         _predict(workspace, [run for each in entries for run in each.predictions], place)
         for each in entries:
             _play(workspace, each.run.run, place / REAL)
-        yield _judge(workspace, entries, f"{place}/{point.folder}")
+        yield _judge(workspace, entries, workload)
 
 
 # Planning.
 
 
-def _plan(study: SocketStudy, setup: Setup, point: Point, place: Path) -> Iterator[Entry]:
-    workload, profile = f"{place}/{point.folder}", str(write_profile(LINKS, place))
+def _plan(study: SocketStudy, setup: Setup, workload: str, place: Path) -> Iterator[Entry]:
+    profile = str(write_profile(LINKS, place))
     for case in study.cases:
         circumstances = circumstances_of(case, setup, workload)
         overlay = place / f"{case.name}.overlay.toml"
@@ -118,22 +124,22 @@ def _plan(study: SocketStudy, setup: Setup, point: Point, place: Path) -> Iterat
                 msgspec.structs.replace(spec, run_id=f"{spec.run_id}-predicted-{seed}", seed=seed)
                 for seed in range(study.predictions)
             ]
-            planned = [_planned(point, each, place / PREDICTED) for each in predictions]
-            yield Entry(setup, case, circumstances, _planned(point, spec, place / REAL), tuple(planned))
+            placed = [_placed(each, place / PREDICTED) for each in predictions]
+            yield Entry(setup, case, circumstances, _placed(spec, place / REAL), tuple(placed))
 
 
-def _planned(point: Point, run: RunSpec, folder: Path) -> PlannedRun:
-    return PlannedRun(point, run, f"{folder}/{TRACES}/{run.run_id}")
+def _placed(run: RunSpec, folder: Path) -> PlacedRun:
+    return PlacedRun(run, f"{folder}/{TRACES}/{run.run_id}")
 
 
 # Playing.
 
 
-def _predict(workspace: Workspace, planned: Sequence[PlannedRun], place: Path) -> None:
+def _predict(workspace: Workspace, runs: Sequence[PlacedRun], place: Path) -> None:
     """Play the unfinished predictions in virtual time."""
     from octopia.pipeline.jobs import run_sweep
 
-    outcomes, _ = run_sweep(workspace, [each.run for each in planned], str(place / PREDICTED))
+    outcomes, _ = run_sweep(workspace, [each.run for each in runs], str(place / PREDICTED))
     failed = [each for each in outcomes if each.error]
     if failed:
         raise JobFailed(f"{len(failed)} predictions failed; the first, {failed[0].run_id}: {failed[0].error}")
@@ -192,7 +198,8 @@ class _Found:
 def _judge(workspace: Workspace, entries: Sequence[Entry], workload: str) -> Compared:
     """Audit all runs of a setup, and return the rows."""
     runs = [run for each in entries for run in each.all_runs]
-    audits = {row.run: row for row in audit(workspace, workload, runs)}
+    found = audit_workload(workspace, workload, {each.run.run_id: each.folder for each in runs})
+    audits = {row.run: row for row in found}
     loaded = load_workload(workload)
     missing = read_missing(f"{workload}/faults", loaded, [each.run for each in runs])
     judged = [judged_audit(audits[each.run.run_id], missing[each.run.run_id], each.run.algorithm) for each in runs]
@@ -212,13 +219,13 @@ def judged_audit(found: AuditRow, missing: Missing, algorithm: Algorithm) -> Aud
     return dataclasses.replace(found, missing=missing.faults(algorithm))
 
 
-def _found(planned: PlannedRun, workload: Workload, audits: dict[str, AuditRow], missing: dict[str, Missing]) -> _Found:
-    run, outage = planned.run, planned.run.outage
+def _found(placed: PlacedRun, workload: Workload, audits: dict[str, AuditRow], missing: dict[str, Missing]) -> _Found:
+    run, outage = placed.run, placed.run.outage
     begin = 0 if outage is None else outage.published_before(workload)
-    delays = read_delays(Path(planned.folder) / PARQUET_FILE, begin)
+    delays = read_delays(Path(placed.folder) / PARQUET_FILE, begin)
     lost = missing[run.run_id]
     owed = audits[run.run_id].owed if outage is None else delays.count + lost.cut_off + lost.unexplained
-    noted = read_json(f"{planned.folder}/{RUN_FILE}")
+    noted = read_json(f"{placed.folder}/{RUN_FILE}")
     # In virtual time, an overlay starts with all links up: brokers have no changes to report.
     before = noted.get("messages_at_begin", {}).get(MessageKind.STATUS, 0)
     messages = {kind: noted["messages"].get(kind, 0) for kind in (MessageKind.PUBLICATION, MessageKind.STATUS)}
