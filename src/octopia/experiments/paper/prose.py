@@ -52,12 +52,13 @@ SHARED = (
     "in the studies of publishers and subscribers. Trees are TID's, so OctopiA's results in all studies but that of "
     "publishers are the same under race-trees and links. TID-D is not run in bursts under race-trees: where trees "
     "differ that much, its copies multiply, and a run of seconds takes hours. The paper's TID-D recovers. So "
-    "race-trees, which explains the paper's delays and messages without congestion, is not what happened in its bursts."
+    "race-trees, which explains most of the paper's delays and messages without congestion, cannot explain its bursts "
+    "with our TID-D."
 )
 THREATS = (
     "The costs of the models are assumptions. The cost of sending was inferred from the paper: for 157 s after bursts "
-    "of 50,000 publications began, it saw no tendency to normal. If a link carried nothing else, that takes at least "
-    "3.1 ms per publication; beside the ordinary traffic of our workload, 2.05 ms would do. We chose 3 ms. All times "
+    "of 50,000 publications began, it saw no return to normal. If a link carried nothing else, this implies at least "
+    "3.1 ms per publication; with the ordinary traffic of our workload, 2.05 ms are enough. We chose 3 ms. All times "
     "in seconds depend on this.",
     "No number was fitted to the claims, but the models were chosen after a re-implementation had found which "
     "assumptions move results towards the paper's. So where a model agrees, it suffices for the claim; it does not "
