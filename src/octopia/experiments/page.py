@@ -86,6 +86,11 @@ def cells(*texts: object) -> list[Cell]:
     return [Cell(f"{text:,}" if isinstance(text, int) else str(text)) for text in texts]
 
 
+def capital(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def to_markdown(blocks: Iterable[Block]) -> str:
     """Return the page as Markdown."""
     return "\n\n".join(_markdown(block) for block in blocks) + "\n"
