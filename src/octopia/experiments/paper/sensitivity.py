@@ -111,18 +111,23 @@ QUANTITIES: Mapping[StudyName, tuple[Quantity, ...]] = {
         Quantity("publication delay, OctopiA", ratio(columns.PUBLICATION_DELAY_MS, (STATIC,), (TID_STATIC,), MORE)),
     ),
     StudyName.BURST: (
-        Quantity("burst: delay, IDR beside SPR", ratio(columns.BURST_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
+        Quantity("burst: delay, IDR compared with SPR", ratio(columns.BURST_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
         Quantity("burst: IDR stable", seconds_before((DYNAMIC,), (STATIC,))),
         Quantity(
             "burst: within a second, IDR and SPR", ratio(columns.BURST_SHARE_BELOW_1S, (DYNAMIC,), (STATIC,), shares)
         ),
-        Quantity("burst: queues, IDR beside SPR", ratio(columns.BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), MORE)),
-        Quantity("burst: messages, IDR beside SPR", ratio(columns.BURST_MESSAGES, (DYNAMIC,), (STATIC,), MORE)),
         Quantity(
-            "burst: delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER)
+            "burst: queues, IDR compared with SPR", ratio(columns.BURST_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), MORE)
         ),
-        Quantity("burst: delay, OctopiA beside TID", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, PAPER_TID, MORE)),
-        Quantity("burst: OctopiA stable, beside TID", seconds_before(PAPER_OCTOPIA, PAPER_TID)),
+        Quantity("burst: messages, IDR compared with SPR", ratio(columns.BURST_MESSAGES, (DYNAMIC,), (STATIC,), MORE)),
+        Quantity(
+            "burst: delay, TID-D compared with TID-S",
+            ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER),
+        ),
+        Quantity(
+            "burst: delay, OctopiA compared with TID", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, PAPER_TID, MORE)
+        ),
+        Quantity("burst: OctopiA stable, compared with TID", seconds_before(PAPER_OCTOPIA, PAPER_TID)),
     ),
 }
 
@@ -177,17 +182,18 @@ SENDERS = {
 SHORTEST = "shortest paths"
 RACES = "races"
 DECISIVE_QUANTITIES = (
-    Quantity("IDR stable, beside SPR", seconds_before((DYNAMIC,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
-    Quantity("adaptive stable, beside SPR", seconds_before((ADAPTIVE,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
-    Quantity("delay of the burst, IDR beside SPR", ratio(columns.BURST_OWN_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
-    Quantity("queues of target links, IDR beside SPR",
+    Quantity("IDR stable, compared with SPR", seconds_before((DYNAMIC,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
+    Quantity("adaptive stable, compared with SPR", seconds_before((ADAPTIVE,), (STATIC,), columns.BURST_OWN_STABLE_MS)),
+    Quantity("delay of the burst, IDR compared with SPR",
+             ratio(columns.BURST_OWN_DELAY_MS, (DYNAMIC,), (STATIC,), MORE)),
+    Quantity("queues of target links, IDR compared with SPR",
              ratio(columns.BURST_TARGET_QUEUE_LENGTH, (DYNAMIC,), (STATIC,), MORE)),
-    Quantity("delay, OctopiA beside TID-S", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, (TID_STATIC,), MORE)),
-    Quantity("delay of the burst, OctopiA beside TID-S",
+    Quantity("delay, OctopiA compared with TID-S", ratio(columns.BURST_DELAY_MS, PAPER_OCTOPIA, (TID_STATIC,), MORE)),
+    Quantity("delay of the burst, OctopiA compared with TID-S",
              ratio(columns.BURST_OWN_DELAY_MS, PAPER_OCTOPIA, (TID_STATIC,), MORE)),
-    Quantity("OctopiA stable, beside TID-S",
+    Quantity("OctopiA stable, compared with TID-S",
              seconds_before(PAPER_OCTOPIA, (TID_STATIC,), columns.BURST_OWN_STABLE_MS)),
-    Quantity("delay, TID-D beside TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER)),
+    Quantity("delay, TID-D compared with TID-S", ratio(columns.BURST_DELAY_MS, (TID_DYNAMIC,), (TID_STATIC,), HIGHER)),
 )  # fmt: skip
 
 
