@@ -1,11 +1,13 @@
 """Its place makes ``tests/`` importable, so that every test can say ``from support import …``.
 
 It also says who runs what: tests of the pipeline go to two processes, so that no more than two Sparks are started, and
-every other test goes to whoever is free. How long an example of Hypothesis takes is never a reason to fail.
+every other test goes to whoever is free. How long an example of Hypothesis takes is never a reason to fail. Signals are
+those of a terminal.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,9 @@ from hypothesis import settings
 
 settings.register_profile("octopia", deadline=None)
 settings.load_profile("octopia")
+
+# A shell that starts the tests in the background lets them ignore SIGINT, and so every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PIPELINE = "tests/pipeline/"
 STUDIES = ("tests/pipeline/test_paper_", "tests/pipeline/test_demo_")
