@@ -40,6 +40,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/stalls.py
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/bursts.py
+	$(BIN)/python benchmarks/races.py
 	$(BIN)/python benchmarks/slow_links.py
 	$(BIN)/python benchmarks/dead_brokers.py
 	$(BIN)/python benchmarks/client.py

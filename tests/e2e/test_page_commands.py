@@ -77,7 +77,7 @@ NOT_RUN = {
     r"make (demo|test)$": "it runs this test",
     r"pip install ": "tests have no network; the extras are compared with pyproject.toml",
     r"(git worktree|apt-get) ": "it is about another version, or other software",
-    r"octopia scale --scale full": "it takes hours",
+    r"octopia scale --scale full": "it takes an hour",
     r"podman (build|run) ": "it needs a container engine and a registry of images",
 }
 """The commands that no test runs, each with the reason."""
