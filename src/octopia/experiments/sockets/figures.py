@@ -92,8 +92,10 @@ def _mark_shares(axes: Axes, rows: Sequence[SocketRow]) -> None:
 
 def _mark(axes: Axes, x: float, y: float, marker: str, colour: str, *, is_filled: bool) -> None:
     size = 8.0 if marker == "o" else 6.0
-    axes.plot([x], [y], marker, color=colour, markersize=size, markerfacecolor=colour if is_filled else "white",
-              markeredgecolor=colour, markeredgewidth=1.6, zorder=3)  # fmt: skip
+    # A white edge around a filled mark, which looks as large as an open one, keeps the marks of runs apart.
+    edge, edge_colour = (0.8, "white") if is_filled else (1.6, colour)
+    axes.plot([x], [y], marker, color=colour if is_filled else "white", markersize=size + 2.4 * is_filled,
+              markeredgecolor=edge_colour, markeredgewidth=edge, zorder=3)  # fmt: skip
 
 
 def _add_legend_marks(axes: Axes, *, is_share: bool) -> None:
