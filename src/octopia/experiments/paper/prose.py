@@ -51,9 +51,9 @@ SHARED = (
     "Runs that cannot differ are not repeated. Senders take time for publications only, so broker-sender equals links "
     "in the studies of publishers and subscribers. Trees are TID's, so OctopiA's results in all studies but that of "
     "publishers are the same under race-trees and links. TID-D is not run in bursts under race-trees: where trees "
-    "differ that much, its copies multiply, and a run of seconds takes hours. The paper's TID-D recovers. So "
-    "race-trees, which explains most of the paper's delays and messages without congestion, cannot explain its bursts "
-    "with our TID-D."
+    "differ that much, its copies multiply, and queues keep growing after the last publication (benchmarks/races.py "
+    "counts both). The paper's TID-D recovers. So race-trees, which explains most of the paper's delays and messages "
+    "without congestion, cannot explain its bursts with our TID-D."
 )
 THREATS = (
     "The costs of the models are assumptions. The cost of sending was inferred from the paper: for 157 s after bursts "
