@@ -80,7 +80,7 @@ def test_one_value_of_one_study_is_run_in_both_worlds_and_reported(
     assert [row["rate_per_minute"] for row in bursts] == ["30000", "30000", "60000", "60000"]
     assert len(rows_of(out / "tables" / "audits.csv")) == 6
     with pytest.raises(
-        UsageError, match="which has results of the scale tiny with a made-up market: choose another one"
+        UsageError, match="which has results of the scale tiny with a made-up market: choose another folder"
     ):
         run_command("paper", "burst", "--scale", "laptop", "--out", "evaluation")
 
@@ -108,6 +108,14 @@ def test_models_and_hosts_join_the_report_one_after_the_other(run_command, small
     monkeypatch.setattr(reproduction, "run_study", None)
     run_command(*asked, "--model", "broker-sender", "--only-finished")
     assert made_of_runs(out) == first
+    # A report of all studies is still about what was run, and about the call that ran it.
+    noted = (out / "manifest.json").read_bytes()
+    run_command("paper", "--scale", "tiny", "--out", str(out), "--only-finished")
+    assert (out / "manifest.json").read_bytes() == noted
+    page = (out / "report.md").read_text()
+    assert again in page
+    assert "studies.publishers" not in page
+    assert json.loads(noted)["finished"] in page
 
 
 def made_of_runs(out: Path) -> dict[str, bytes | str]:
@@ -297,6 +305,14 @@ def test_what_cannot_be_evaluated_says_why_before_spark_starts(arguments, proble
     result = CliRunner().invoke(app, ["paper", *arguments])
     assert isinstance(result.exception, UsageError)
     assert problem in str(result.exception)
+    assert [each.name for each in tmp_path.iterdir()] == ["a-file"], "a call that is refused leaves no folder"
+
+
+def test_an_unknown_choice_is_refused_in_our_words():
+    result = CliRunner().invoke(app, ["paper", "burst", "--model", "linkz"])
+    assert result.exit_code == 2
+    assert "'linkz' is not one of 'links'" in result.output
+    assert "Value error" not in result.output
 
 
 def test_what_fails_over_sockets_is_reported(run_command, tmp_path, monkeypatch):

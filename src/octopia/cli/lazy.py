@@ -53,7 +53,11 @@ class _PlainReader:
             return list(value)
         if not is_many and param.nargs == 1 and (self._takes_text or not isinstance(value, str)):
             return value
-        return self._build().coerce(value, param=param, ctx=ctx)
+        try:
+            return self._build().coerce(value, param=param, ctx=ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's own words
+            raise
 
 
 def _read_plainly(parameters: list[Any]) -> list[Any]:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from octopia.cli.lazy import examples
-from octopia.cli.options import AsJson, Bars
+from octopia.cli.options import AsJson, Bars, make_folder
 from octopia.cli.output import print_json
-from octopia.cli.spark import Master, Remote, Ui, open_workspace, prepare_report
+from octopia.cli.spark import Master, Remote, Ui, open_workspace, require_report
 from octopia.errors import JobFailed, UsageError
 from octopia.experiments.paper.names import Contender, Model, Scale, StudyName
 from octopia.pipeline.spec import HostKind
@@ -102,7 +102,7 @@ def paper(
     out = out or Path("out/paper") / scale
     if only_finished and beside is None and not (out / "manifest.json").exists():
         raise UsageError(f"expected the folder of an evaluation, got {out}, which has none: choose it with --out")
-    prepare_report(out)
+    require_report()
     from octopia.experiments.paper.reproduction import Reproduction, read_given, reproduce
     from octopia.experiments.paper.studies import Extent
     from octopia.pipeline.jobs import Market
@@ -119,7 +119,9 @@ def paper(
         only_seeds=tuple(only_seed or ()),
     )
     wanted = Reproduction(names, extent, out, market, only_finished, real or only_real, images, beside)
-    read_given(wanted)  # An option that does not fit is refused before Spark starts, which takes seconds.
+    # An option that does not fit is refused before a folder is made and before Spark starts, which takes seconds.
+    read_given(wanted)
+    make_folder(out)
     # The report is written to this machine, not to the storage root.
     with open_workspace(master, remote, "", ui, small=scale is not Scale.PAPER) as work:
         done = reproduce(work, wanted)

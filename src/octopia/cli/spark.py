@@ -49,13 +49,18 @@ def require_spark() -> None:
 
 def prepare_report(out: Path) -> None:
     """Make the folder of a report; raise at once if Spark or matplotlib is missing."""
+    require_report()
+    make_folder(out)
+
+
+def require_report() -> None:
+    """Raise if Spark or matplotlib, which a report needs, is missing."""
     missing = [name for name in ("pyspark", "matplotlib") if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingDependency(
             f"expected pyspark and matplotlib, got no {' and no '.join(missing)}: "
             'pip install ".[spark,plot]" in the checkout'
         )
-    make_folder(out)
 
 
 @contextlib.contextmanager

@@ -234,7 +234,7 @@ def _read_profile(path: Path) -> Profile:
             costs[field.name] = table.number(field.name, 0.0, minimum=0)
     profile = Profile(
         table.text("name", path.stem),
-        table.text("description", f"read from {path.name}"),
+        table.text("description", ""),
         sender=table.choice("sender", SenderScope, SenderScope.LINK),
         machines=table.integer("machines", 0, minimum=0),
         jitter=_read_laws(table, "jitter"),
@@ -243,7 +243,14 @@ def _read_profile(path: Path) -> Profile:
     )
     _check_laws(table, profile)
     table.finish()
-    return profile
+    return profile if profile.description else dataclasses.replace(profile, description=_describe(profile, path))
+
+
+def _describe(profile: Profile, path: Path) -> str:
+    """Return the description of a profile that has none: its values."""
+    values = {key: value for key, value in profile.assumptions().items() if key not in ("name", "description")}
+    listed = ", ".join(f"{key} = {value}" for key, value in values.items())
+    return f"read from {path.name}: {listed or 'nothing takes time'}"
 
 
 def _read_laws(table: Table, key: str) -> dict[str, RandomDelay]:

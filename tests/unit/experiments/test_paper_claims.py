@@ -369,6 +369,8 @@ def test_shares_of_few_runs_cannot_agree():
         (0.62, 0.48, Verdict.SAME_DIRECTION),
         (0.48, 0.51, Verdict.DIFFERS),
         (0.5, 0.5, Verdict.DIFFERS),
+        # Both are shown as 27.6%.
+        (0.27634, 0.27623, Verdict.DIFFERS),
     ],
 )
 def test_two_shares_are_judged_by_their_size_and_order(dynamic: float, static: float, verdict: Verdict):

@@ -12,7 +12,8 @@ from socket_rows import delayed
 
 from octopia.experiments.audits import AuditRow
 from octopia.experiments.charts import FigureFile
-from octopia.experiments.page import without_clock
+from octopia.experiments.page import to_markdown, without_clock
+from octopia.experiments.paper.burst_blocks import recovery_blocks
 from octopia.experiments.paper.claims import CLAIMS
 from octopia.experiments.paper.comparisons import Comparison, Ours
 from octopia.experiments.paper.manifest import Manifest, StudyNote
@@ -343,3 +344,9 @@ def test_a_report_of_nothing_says_so(tmp_path: Path):
     assert text.count("Not run.") == 9
     assert "Not drawn." in text
     assert "    octopia paper --scale laptop\n" in text
+
+
+@pytest.mark.parametrize(("stable_ms", "text"), [(0.0, "never above 1 s"), (2500.0, "2.50 s"), (None, "never")])
+def test_a_run_may_be_stable_from_the_start_or_never(stable_ms: float | None, text: str):
+    page = to_markdown(recovery_blocks(Tables(bursts=(make.burst(make.STATIC, stable_ms=stable_ms),))))
+    assert f"| 1 | {text} |" in page

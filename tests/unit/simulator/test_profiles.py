@@ -93,7 +93,9 @@ class TestFromAFile:
 
     def test_what_is_left_out_costs_nothing(self, tmp_path: Path):
         profile = find_profile(self.write(tmp_path, "link_delay_ms = 2\nmachines = 3\n"))
-        assert profile == Profile("mine", "read from mine.toml", link_delay_ms=2.0, machines=3)
+        assert profile == Profile(
+            "mine", "read from mine.toml: link_delay_ms = 2.0, machines = 3", link_delay_ms=2.0, machines=3
+        )
 
     def test_every_cost_can_be_given(self, tmp_path: Path):
         costs = {key: value for key, value in PAPER.assumptions().items() if key not in ("name", "description")}

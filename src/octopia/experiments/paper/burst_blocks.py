@@ -85,6 +85,8 @@ def _range_s(values_ms: Sequence[float | None]) -> str:
     known = [value / 1000 for value in values_ms if value is not None]
     if not known:
         return "never"
+    if not any(values_ms):
+        return "never above 1 s"
     digits = 0 if max(known) >= 100 else 1 if max(known) >= 20 else 2
     mean = f"{fmean(known):.{digits}f} s"
     spread = f" ({min(known):.{digits}f} to {max(known):.{digits}f})" if len(known) > 1 else ""

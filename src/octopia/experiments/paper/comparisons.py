@@ -119,7 +119,7 @@ def seconds_before(earlier: Sides, later: Sides, column: Column[BurstRow] = BURS
         only_earlier = sum(pair.subject is not None and pair.base is None for pair in pairs)
         only_later = sum(pair.subject is None and pair.base is not None for pair in pairs)
         counts = ""
-        if len(both) < len(pairs):
+        if len(both) < len(pairs) > 1:
             counts = f"of {len(pairs)} pairs both were stable in {len(both)}, only the first in {only_earlier}, "
             counts += f"only the second in {only_later}"
         if not both:

@@ -79,6 +79,9 @@ def draw_recoveries(axes: Axes, groups: Mapping[str, tuple[Sequence[BurstRow], S
                 each_s = [row.stable_ms / 1000 for row in mine if row.stable_ms is not None]
                 height_s = fmean(each_s) if each_s else top_s
                 axes.bar(place + shift, height_s, width * 0.92, color=look.colour, label=look.label)
+                if not height_s:
+                    # A bar without height would look as if nothing had been run.
+                    axes.plot(place + shift, 0, "s", color=look.colour, markersize=5, clip_on=False, zorder=3)
                 if len(each_s) < len(mine):
                     endless.append((place + shift, top_s))
                     each_s.append(top_s)

@@ -230,7 +230,7 @@ def _audit_counts(row: AuditRow) -> tuple[int, int, int, int]:
 
 
 def _by_clock(tables: Tables, manifest: Manifest) -> Iterator[Block]:
-    yield Heading("Duration of the evaluation")
+    yield Heading("Duration of the last call")
     yield Grid(("", "Time"), [cells(name, getattr(manifest, name)) for name in _CLOCK], by_clock=True)
     if tables.bursts:
         yield Paragraph("Duration of the runs of the burst study:")

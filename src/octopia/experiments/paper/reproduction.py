@@ -44,6 +44,8 @@ from octopia.workloads.workload import load_workload
 if TYPE_CHECKING:
     from octopia.pipeline.jobs import Market, Workspace
 
+_OF_RUNS = ("commit", "versions", "machine", "again", "started", "finished")
+"""The fields of a manifest that are about the call that ran something."""
 _DISTRIBUTIONS = ("octopia", "pyspark", "pyarrow", "numpy", "matplotlib")
 OVER_SOCKETS = "real"
 """The folder of the comparison over real sockets, and its name among the studies that failed."""
@@ -157,7 +159,8 @@ class _Progress:
         except OctopiaError as error:
             self._failed[name] = error
             note = msgspec.structs.replace(note, failed=str(error))
-        self._notes[name] = note
+        if note.seeds or note.failed or name in self._notes:
+            self._notes[name] = note
 
     def add_real(self, parts: Iterator[Compared]) -> None:
         """Run the comparison over sockets, and keep the rows of each part; note an error."""
@@ -272,7 +275,8 @@ def _manifest_before(wanted: Reproduction) -> Manifest | None:
     if before.scale is not wanted.extent.scale or (before.data != wanted.data and not wanted.only_finished):
         raise UsageError(
             f"expected a folder for the scale {wanted.extent.scale} with {wanted.data}, got {wanted.out}, which has "
-            f"results of the scale {before.scale} with {before.data}: choose another one with --out"
+            f"results of the scale {before.scale} with {before.data}: choose another folder with --out, or the other "
+            "scale or data with --scale and --bars"
         )
     return before
 
@@ -299,7 +303,7 @@ def manifest_of(
     options += "" if wanted.beside is None else f" --beside {wanted.beside}"
     study = f" {wanted.studies[0]}" if len(wanted.studies) == 1 else ""
     models = [each for each in Model if each in (*tables.models, *extent.models)] or list(Model)
-    return Manifest(
+    made = Manifest(
         scale=extent.scale,
         data=_data(wanted, before),
         studies=dict(notes),
@@ -312,6 +316,11 @@ def manifest_of(
         started=started,
         finished=finished,
     )
+    if before is None or not wanted.only_finished:
+        return made
+    # Nothing is run, so all of this is still what it was when something was.
+    earlier = {name: getattr(before, name) for name in _OF_RUNS}
+    return msgspec.structs.replace(made, **earlier)
 
 
 def _data(wanted: Reproduction, before: Manifest | None) -> str:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import assert_never
 
-from octopia.experiments.paper.comparisons import Comparison, Ours
+from octopia.experiments.paper.comparisons import Comparison, Ours, percent
 from octopia.experiments.paper.rows import CostRow, Tables
 from octopia.experiments.paper.sizes import sizes_of
 
@@ -167,7 +167,8 @@ def _by_factor(ours: float, paper: float) -> Verdict:
 
 
 def _both_by_points(ours: Ours, claim: Claim) -> Verdict:
-    if _more(ours.value, claim.value) <= 0:
+    look_the_same = len({percent(side) for side in ours.sides}) == 1
+    if look_the_same or _more(ours.value, claim.value) <= 0:
         return Verdict.DIFFERS
     are_near = all(abs(one - other) <= POINTS for one, other in zip(ours.sides, claim.shares, strict=True))
     return Verdict.AGREES if are_near else Verdict.SAME_DIRECTION

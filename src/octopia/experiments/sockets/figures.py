@@ -5,7 +5,7 @@ Filled marks are measured, open ones predicted. A line through an open mark goes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,15 @@ from octopia.experiments.charts import INK, LOOKS, drawing, save, side_by_side
 from octopia.experiments.page import Picture
 from octopia.experiments.sockets.cases import ALGORITHMS, CASES, Case, Quantity
 from octopia.experiments.sockets.rows import SocketRow
-from octopia.settings import Algorithm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FIGURES = "figures"
-_LIFT = 0.16
+_LIFT = 0.24
 """The distance of measured and predicted marks from the middle of a line."""
+_STAGGER = 0.14
+"""The distance between the marks of two workloads."""
 _DECADES_FROM = 20.0
 
 
@@ -56,9 +57,9 @@ def _draw(case: Case, rows: Sequence[SocketRow], out: Path) -> Picture:
 def picture_of(case: Case) -> Picture:
     """Return the place of a case's figure, and its title and note."""
     note = (
-        "The share of deliveries to live subscribers, one mark per run."
+        "The share of deliveries to live subscribers, one mark per run, workloads from top to bottom."
         if case.judged_by is Quantity.SHARE
-        else "The mean and the 99th percentile over all deliveries, one mark per run."
+        else "The mean and the 99th percentile over all deliveries, one mark per run, workloads from top to bottom."
     )
     name = f"sockets-{case.name}"
     lines = "A line shows the least and the most prediction. Measured by the clock."
@@ -66,13 +67,17 @@ def picture_of(case: Case) -> Picture:
                    f"{note} {lines}")  # fmt: skip
 
 
-def _line_of(algorithm: Algorithm) -> int:
-    return ALGORITHMS.index(algorithm)
+def _heights(rows: Sequence[SocketRow]) -> Iterator[tuple[SocketRow, float, float]]:
+    """Yield each row with the heights of its measured and its predicted marks: one per workload, first on top."""
+    seeds = list(dict.fromkeys(row.seed for row in rows))
+    for row in rows:
+        middle = ALGORITHMS.index(row.algorithm) + (seeds.index(row.seed) - (len(seeds) - 1) / 2) * _STAGGER
+        yield row, middle - _LIFT, middle + _LIFT
 
 
 def _mark_delays(axes: Axes, rows: Sequence[SocketRow]) -> None:
-    for row in rows:
-        up, down, colour = _line_of(row.algorithm) - _LIFT, _line_of(row.algorithm) + _LIFT, LOOKS[row.algorithm].colour
+    for row, up, down in _heights(rows):
+        colour = LOOKS[row.algorithm].colour
         _mark(axes, row.delay_ms_mean / 1000, up, "o", colour, is_filled=True)
         _mark(axes, row.delay_ms_p99 / 1000, up, "D", colour, is_filled=True)
         spread_s = row.predicted_delay_ms_least / 1000, row.predicted_delay_ms_most / 1000
@@ -82,8 +87,8 @@ def _mark_delays(axes: Axes, rows: Sequence[SocketRow]) -> None:
 
 
 def _mark_shares(axes: Axes, rows: Sequence[SocketRow]) -> None:
-    for row in rows:
-        up, down, colour = _line_of(row.algorithm) - _LIFT, _line_of(row.algorithm) + _LIFT, LOOKS[row.algorithm].colour
+    for row, up, down in _heights(rows):
+        colour = LOOKS[row.algorithm].colour
         _mark(axes, 100 * row.share, up, "o", colour, is_filled=True)
         spread = 100 * row.predicted_share_least, 100 * row.predicted_share_most
         axes.plot(spread, (down, down), color=colour, linewidth=1.5, zorder=2)
@@ -91,10 +96,10 @@ def _mark_shares(axes: Axes, rows: Sequence[SocketRow]) -> None:
 
 
 def _mark(axes: Axes, x: float, y: float, marker: str, colour: str, *, is_filled: bool) -> None:
-    size = 8.0 if marker == "o" else 6.0
+    size = 5.0 if marker == "o" else 4.2
     # A white edge around a filled mark, which looks as large as an open one, keeps the marks of runs apart.
-    edge, edge_colour = (0.8, "white") if is_filled else (1.6, colour)
-    axes.plot([x], [y], marker, color=colour if is_filled else "white", markersize=size + 2.4 * is_filled,
+    edge, edge_colour = (0.6, "white") if is_filled else (1.4, colour)
+    axes.plot([x], [y], marker, color=colour if is_filled else "white", markersize=size + 1.8 * is_filled,
               markeredgecolor=edge_colour, markeredgewidth=edge, zorder=3)  # fmt: skip
 
 
@@ -104,7 +109,7 @@ def _add_legend_marks(axes: Axes, *, is_share: bool) -> None:
     for marker, name in names.items():
         for face, label in ((INK, name), ("white", name.replace("measured", "predicted"))):
             axes.plot([], [], marker, color=INK, markerfacecolor=face, markeredgecolor=INK, label=label,
-                      markersize=8.0 if marker == "o" else 6.0)  # fmt: skip
+                      markersize=5.0 if marker == "o" else 4.2)  # fmt: skip
 
 
 def _name_lines(axes: Axes) -> None:
