@@ -85,7 +85,7 @@ def _range_s(values_ms: Sequence[float | None]) -> str:
     known = [value / 1000 for value in values_ms if value is not None]
     if not known:
         return "never"
-    if not any(values_ms):
+    if all(value == 0 for value in values_ms):
         return "never above 1 s"
     digits = 0 if max(known) >= 100 else 1 if max(known) >= 20 else 2
     mean = f"{fmean(known):.{digits}f} s"

@@ -275,8 +275,8 @@ def _manifest_before(wanted: Reproduction) -> Manifest | None:
     if before.scale is not wanted.extent.scale or (before.data != wanted.data and not wanted.only_finished):
         raise UsageError(
             f"expected a folder for the scale {wanted.extent.scale} with {wanted.data}, got {wanted.out}, which has "
-            f"results of the scale {before.scale} with {before.data}: choose another folder with --out, or the other "
-            "scale or data with --scale and --bars"
+            f"results of the scale {before.scale} with {before.data}: choose another folder with --out, or its scale "
+            "and data with --scale and --bars"
         )
     return before
 
