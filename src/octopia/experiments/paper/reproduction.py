@@ -89,7 +89,7 @@ class Reproduced:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """What an evaluation starts from: its studies, and earlier results."""
+    """The start of an evaluation: its studies, and earlier results."""
 
     studies: Sequence[Study]
     before: Manifest | None
@@ -99,7 +99,7 @@ class Given:
 
 
 def read_given(wanted: Reproduction) -> Given:
-    """Read what an evaluation starts from; raise if an option does not fit it, before anything is started."""
+    """Read the studies and earlier results; raise if an option does not fit them, before anything is started."""
     return Given(
         [load_study(name, wanted.extent) for name in wanted.studies],
         _manifest_before(wanted),
