@@ -39,7 +39,7 @@ def play(counter: object, begin_ms: float) -> None:
 
 
 def test_copies_queues_and_deliveries_are_counted_from_the_begin_of_the_burst(benchmark: ModuleType):
-    counter = benchmark.Counter(100, [1, 2, 5], stopping=True)
+    counter = benchmark.Counter(100, [5, 1, 2], stopping=True)
     play(counter, begin_ms=5000)
     end = counter.finish()
     assert end == benchmark.Counts(copies_sent=2, copies_waiting=0, deliveries=4)
